@@ -1,0 +1,1 @@
+//! The Backend trait over a simulated Neuron instance.

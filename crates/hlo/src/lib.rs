@@ -1,0 +1,1 @@
+//! Verify an HLO module, plan it and execute it on the CPU.
