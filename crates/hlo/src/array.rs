@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::element::with_word;
 use crate::element::{Element, ElementType};
-use crate::shape::ArrayShape;
+use crate::shape::{ArrayShape, Layout};
+use crate::strided::{Loop, StridedCopy, dense_strides};
 
 /// Alignment of every [`Buffer`], in bytes.
 pub const ALIGNMENT: usize = 64;
@@ -103,7 +105,8 @@ impl Buffer {
     }
 }
 
-/// An array: a shape and its elements in row-major order.
+/// An array: a shape and its elements, in the order of the shape's layout,
+/// which is row-major if there is none.
 ///
 /// Clones share the bytes.
 #[derive(Clone, Debug)]
@@ -123,8 +126,7 @@ impl Array {
         Ok(Self { shape, data })
     }
 
-    /// An array over `data`, which is in row-major order whatever the layout of
-    /// `shape`.
+    /// An array over `data`, which is in the order of `shape`'s layout.
     ///
     /// # Errors
     ///
@@ -152,6 +154,65 @@ impl Array {
             found: values.len(),
         })?;
         Self::new(shape, Buffer::copied(bytemuck::cast_slice(values))?)
+    }
+
+    /// The array with its elements in row-major order; the same bytes if they
+    /// are in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Memory`] if the memory cannot be had.
+    pub fn to_row_major(&self) -> Result<Self, ViewError> {
+        let Some(layout) = self.shape.unusual_layout() else {
+            return Ok(self.clone());
+        };
+        let mut data = Buffer::zeroed(self.shape.byte_size())?;
+        let strides = layout.strides(self.shape.dims());
+        let copy = StridedCopy::to_dense(self.shape.dims(), &strides, 0);
+        self.copied_by(&copy, &mut data)?;
+        let shape = self.shape.clone().row_major();
+        Ok(Self {
+            shape,
+            data: Arc::new(data),
+        })
+    }
+
+    /// The array with its elements in the order of `layout`.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Memory`] if the memory cannot be had,
+    /// [`ViewError::Length`] if `layout` is of another rank.
+    pub fn to_layout(&self, layout: &Layout) -> Result<Self, ViewError> {
+        let plain = self.to_row_major()?;
+        let dims = plain.shape.dims();
+        let shape = plain
+            .shape
+            .clone()
+            .with_layout(Some(layout.clone()))
+            .ok_or(ViewError::Length {
+                expected: dims.len(),
+                found: layout.minor_to_major().len(),
+            })?;
+        if layout.is_row_major() {
+            return Self::new(shape, plain.data);
+        }
+        let mut data = Buffer::zeroed(shape.byte_size())?;
+        let loops = dims
+            .iter()
+            .zip(dense_strides(dims))
+            .zip(layout.strides(dims));
+        let loops = loops.map(|((&count, from), to)| Loop { count, from, to });
+        plain.copied_by(&StridedCopy::new(loops, 0, 0), &mut data)?;
+        Self::new(shape, data)
+    }
+
+    fn copied_by(&self, copy: &StridedCopy, data: &mut Buffer) -> Result<(), ViewError> {
+        let element = self.shape.element();
+        let dims = self.shape.dims();
+        let mut out = ArrayViewMut::new(element, dims, data.bytes_mut())?;
+        with_word!(element, W => copy.run(self.view().words::<W>()?, out.words_mut::<W>()?));
+        Ok(())
     }
 
     /// The shape.

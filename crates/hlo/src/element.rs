@@ -430,7 +430,6 @@ macro_rules! with_word {
     };
 }
 
-#[expect(unused_imports, reason = "the evaluators use them")]
 pub(crate) use {with_element, with_word};
 
 #[cfg(test)]
