@@ -268,6 +268,13 @@ pub struct ArrayView<'a> {
 }
 
 impl<'a> ArrayView<'a> {
+    /// An array of no elements.
+    pub(crate) const EMPTY: Self = Self {
+        element: ElementType::Pred,
+        dims: &[0],
+        data: &[],
+    };
+
     /// A view of `data`.
     ///
     /// # Errors

@@ -64,6 +64,12 @@ pub enum ExecuteError {
         /// What failed.
         source: KernelError,
     },
+    /// A step of a called computation failed.
+    #[error("called computation: {source}")]
+    Region {
+        /// What failed.
+        source: KernelError,
+    },
     /// An instruction is not supported.
     #[error("{site}: {what} is not supported")]
     Unsupported {

@@ -5,13 +5,17 @@ pub mod array;
 pub mod attributes;
 pub mod element;
 pub mod error;
+mod exec;
 pub mod ir;
 pub(crate) mod kernels;
+pub(crate) mod lanes;
 pub(crate) mod numerics;
 pub mod options;
+mod plan;
 pub mod shape;
 pub(crate) mod strided;
 mod verify;
 
+pub use exec::{Event, Executable, Execution};
 pub use ir::Module;
 pub use verify::{Problem, VerifyError};

@@ -67,4 +67,6 @@ pub struct ExecuteOptions {
     pub step_budget: Option<u64>,
     /// When to give up.
     pub deadline: Option<Instant>,
+    /// Seed of `rng`, whose numbers no specification fixes.
+    pub rng_seed: u64,
 }

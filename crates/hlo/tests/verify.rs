@@ -9,10 +9,14 @@ fn corpus_modules_are_accepted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut refused = Vec::new();
     for folder in [root.join("corpus"), root.join("../../shared/corpus")] {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         for entry in entries {
             let path = entry.unwrap().path().join("module.pb");
-            let Ok(bytes) = std::fs::read(&path) else { continue };
+            let Ok(bytes) = std::fs::read(&path) else {
+                continue;
+            };
             if let Err(error) = Module::parse(&bytes) {
                 refused.push(format!("{}: {error}", path.display()));
             }

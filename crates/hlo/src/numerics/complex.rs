@@ -63,11 +63,17 @@ impl ComplexMath for Complex<f64> {
         if c.abs() >= d.abs() {
             let ratio = d / c;
             let denominator = c + d * ratio;
-            Self::new((self.re + self.im * ratio) / denominator, (self.im - self.re * ratio) / denominator)
+            Self::new(
+                (self.re + self.im * ratio) / denominator,
+                (self.im - self.re * ratio) / denominator,
+            )
         } else {
             let ratio = c / d;
             let denominator = c * ratio + d;
-            Self::new((self.re * ratio + self.im) / denominator, (self.im * ratio - self.re) / denominator)
+            Self::new(
+                (self.re * ratio + self.im) / denominator,
+                (self.im * ratio - self.re) / denominator,
+            )
         }
     }
 
@@ -102,7 +108,10 @@ impl ComplexMath for Complex<f64> {
         let magnitude = self.absolute();
         let real = if (0.5..2.0).contains(&magnitude) {
             // Near the unit circle the logarithm of the magnitude cancels.
-            let (large, small) = (self.re.abs().max(self.im.abs()), self.re.abs().min(self.im.abs()));
+            let (large, small) = (
+                self.re.abs().max(self.im.abs()),
+                self.re.abs().min(self.im.abs()),
+            );
             0.5 * ((large - 1.0) * (large + 1.0) + small * small).ln_1p()
         } else {
             magnitude.ln()
@@ -143,17 +152,26 @@ impl ComplexMath for Complex<f64> {
 
     fn logistic(self) -> Self {
         let exponential = ComplexMath::exp(-self);
-        ComplexMath::divide(Self::new(1.0, 0.0), Self::new(1.0 + exponential.re, exponential.im))
+        ComplexMath::divide(
+            Self::new(1.0, 0.0),
+            Self::new(1.0 + exponential.re, exponential.im),
+        )
     }
 
     fn sin(self) -> Self {
         let (sine, cosine) = self.re.sin_cos();
-        Self::new(finite_or(sine, self.im.cosh()), finite_or(self.im.sinh(), cosine))
+        Self::new(
+            finite_or(sine, self.im.cosh()),
+            finite_or(self.im.sinh(), cosine),
+        )
     }
 
     fn cos(self) -> Self {
         let (sine, cosine) = self.re.sin_cos();
-        Self::new(finite_or(cosine, self.im.cosh()), finite_or(-self.im.sinh(), sine))
+        Self::new(
+            finite_or(cosine, self.im.cosh()),
+            finite_or(-self.im.sinh(), sine),
+        )
     }
 
     fn tan(self) -> Self {
@@ -169,7 +187,11 @@ impl ComplexMath for Complex<f64> {
             return Self::new(0.0, self.im);
         }
         if self.re == f64::INFINITY {
-            let small = if self.im.is_nan() { self.im } else { 0f64.copysign(self.im) };
+            let small = if self.im.is_nan() {
+                self.im
+            } else {
+                0f64.copysign(self.im)
+            };
             return Self::new(f64::INFINITY, small);
         }
         if self.re == f64::NEG_INFINITY {
@@ -243,7 +265,10 @@ fn divide_special(dividend: Complex<f64>, divisor: Complex<f64>) -> Complex<f64>
     }
     if (a.is_infinite() || b.is_infinite()) && c.is_finite() && d.is_finite() {
         let (a, b) = (unit(a), unit(b));
-        return Complex::new(f64::INFINITY * (a * c + b * d), f64::INFINITY * (b * c - a * d));
+        return Complex::new(
+            f64::INFINITY * (a * c + b * d),
+            f64::INFINITY * (b * c - a * d),
+        );
     }
     if (c.is_infinite() || d.is_infinite()) && a.is_finite() && b.is_finite() {
         let (c, d) = (unit(c), unit(d));
@@ -298,7 +323,13 @@ mod tests {
 
     #[test]
     fn functions_agree_with_their_identities() {
-        for (re, im) in [(0.3, 0.7), (-1.2, 0.4), (2.0, -3.0), (-0.1, -0.2), (0.0, 1.0)] {
+        for (re, im) in [
+            (0.3, 0.7),
+            (-1.2, 0.4),
+            (2.0, -3.0),
+            (-0.1, -0.2),
+            (0.0, 1.0),
+        ] {
             let z = Complex::new(re, im);
             assert!(close(ComplexMath::exp(ComplexMath::ln(z)), z));
             let root = ComplexMath::sqrt(z);
@@ -312,7 +343,10 @@ mod tests {
             assert!(close(sine * sine + cosine * cosine, Complex::new(1.0, 0.0)));
             assert!(close(ComplexMath::tan(z) * cosine, sine));
             assert!(close(ComplexMath::tanh(z), z.tanh()));
-            assert!(close(z.divide(Complex::new(1.0, 2.0)) * Complex::new(1.0, 2.0), z));
+            assert!(close(
+                z.divide(Complex::new(1.0, 2.0)) * Complex::new(1.0, 2.0),
+                z
+            ));
         }
     }
 
@@ -320,6 +354,9 @@ mod tests {
     fn quotients_neither_overflow_nor_vanish() {
         let huge = Complex::new(1e300, 1e300);
         assert_eq!(ComplexMath::divide(huge, huge), Complex::new(1.0, 0.0));
-        assert_eq!(Complex::new(1.0, 0.0).divide(Complex::new(0.0, 0.0)).re, f64::INFINITY);
+        assert_eq!(
+            Complex::new(1.0, 0.0).divide(Complex::new(0.0, 0.0)).re,
+            f64::INFINITY
+        );
     }
 }
