@@ -84,10 +84,15 @@ impl Hub for Complex<f64> {
 /// # Errors
 ///
 /// [`KernelError::View`] if a view is not what it says.
-pub(crate) fn convert(operand: ArrayView<'_>, mut out: ArrayViewMut<'_>) -> Result<(), KernelError> {
+pub(crate) fn convert(
+    operand: ArrayView<'_>,
+    mut out: ArrayViewMut<'_>,
+) -> Result<(), KernelError> {
     use ElementType as E;
     match (operand.element(), out.element()) {
-        (from, to) if from == to && from != E::Pred => out.bytes_mut().copy_from_slice(operand.bytes()),
+        (from, to) if from == to && from != E::Pred => {
+            out.bytes_mut().copy_from_slice(operand.bytes())
+        }
         (E::F32, E::BF16) => pair::<f32, bf16>(operand, out, Numeric::store)?,
         (E::BF16, E::F32) => pair::<bf16, f32>(operand, out, Numeric::load)?,
         (E::F32, E::F16) => pair::<f32, f16>(operand, out, Numeric::store)?,
@@ -152,11 +157,17 @@ mod tests {
     #[test]
     fn floats_truncate_and_saturate() {
         let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -1.9, 300.5, 3e9];
-        assert_eq!(converted::<_, i32>(&values), [0, i32::MAX, i32::MIN, -1, 300, i32::MAX]);
+        assert_eq!(
+            converted::<_, i32>(&values),
+            [0, i32::MAX, i32::MIN, -1, 300, i32::MAX]
+        );
         assert_eq!(converted::<_, u8>(&values), [0, 255, 0, 0, 255, 255]);
         assert_eq!(converted::<_, S4>(&values), [0, 7, -8, -1, 7, 7].map(S4));
         assert_eq!(converted::<_, U4>(&values), [0, 15, 0, 0, 15, 15].map(U4));
-        assert_eq!(converted::<_, Pred>(&[f32::NAN, 0.0, -0.0, 0.1]), [1, 0, 0, 1].map(Pred));
+        assert_eq!(
+            converted::<_, Pred>(&[f32::NAN, 0.0, -0.0, 0.1]),
+            [1, 0, 0, 1].map(Pred)
+        );
     }
 
     #[test]
@@ -165,21 +176,35 @@ mod tests {
         assert_eq!(converted::<_, i64>(&[-1_i8]), [-1]);
         assert_eq!(converted::<_, u64>(&[-1_i8]), [u64::MAX]);
         assert_eq!(converted::<_, i32>(&[u32::MAX]), [-1]);
-        assert_eq!(converted::<_, f32>(&[u64::MAX]), [18_446_744_073_709_551_615.0]);
+        assert_eq!(
+            converted::<_, f32>(&[u64::MAX]),
+            [18_446_744_073_709_551_615.0]
+        );
         assert_eq!(converted::<_, Pred>(&[0_u16, 256]), [0, 1].map(Pred));
-        assert_eq!(converted::<_, F8E4M3FN>(&[449_i32, 465]), [0x7e, 0x7f].map(F8E4M3FN));
+        assert_eq!(
+            converted::<_, F8E4M3FN>(&[449_i32, 465]),
+            [0x7e, 0x7f].map(F8E4M3FN)
+        );
     }
 
     #[test]
     fn chunks_join_seamlessly() {
         let values: Vec<f64> = (0..1500).map(f64::from).collect();
         let floats = converted::<f64, f16>(&values);
-        assert!(floats.iter().zip(&values).all(|(a, b)| f64::from(a.to_f32()) == *b));
+        assert!(
+            floats
+                .iter()
+                .zip(&values)
+                .all(|(a, b)| f64::from(a.to_f32()) == *b)
+        );
     }
 
     #[test]
     fn complex_numbers_lose_their_imaginary_part() {
         assert_eq!(converted::<_, f32>(&[Complex::new(1.5_f64, 2.0)]), [1.5]);
-        assert_eq!(converted::<_, Complex<f64>>(&[2_i32]), [Complex::new(2.0, 0.0)]);
+        assert_eq!(
+            converted::<_, Complex<f64>>(&[2_i32]),
+            [Complex::new(2.0, 0.0)]
+        );
     }
 }

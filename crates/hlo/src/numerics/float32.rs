@@ -66,7 +66,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     let r = clamped - integer * LN2_HIGH32 - integer * LN2_LOW32;
     let tail = polynomial32(
         r,
-        [0.500_000_01, 0.166_665_13, 0.041_666_187, 0.008_369_578, 0.001_395_178_3],
+        [
+            0.500_000_01,
+            0.166_665_13,
+            0.041_666_187,
+            0.008_369_578,
+            0.001_395_178_3,
+        ],
     );
     let fraction = 1.0 + (r + r * r * tail);
     // A NaN gives an arbitrary exponent; clamping keeps its arithmetic in range and the fraction keeps the NaN.
@@ -180,7 +186,11 @@ pub(crate) fn log(x: f32) -> f32 {
     let low = exponent * LN2_LOW32 + square * f * tail;
     let value = exponent * LN2_HIGH32 + (f + (low - 0.5 * square));
     let positive = if x < f32::INFINITY { value } else { x };
-    let bounded = if x == 0.0 { f32::NEG_INFINITY } else { positive };
+    let bounded = if x == 0.0 {
+        f32::NEG_INFINITY
+    } else {
+        positive
+    };
     if x < 0.0 { f32::NAN } else { bounded }
 }
 
@@ -193,7 +203,11 @@ pub(crate) fn log1p(x: f32) -> f32 {
     // The rounding of the sum is put back to first order.
     let value = (log_wide(sum) + (wide - (sum - 1.0)) / sum) as f32;
     let regular = if x < f32::INFINITY { value } else { x };
-    let bounded = if x == -1.0 { f32::NEG_INFINITY } else { regular };
+    let bounded = if x == -1.0 {
+        f32::NEG_INFINITY
+    } else {
+        regular
+    };
     let real = if x < -1.0 { f32::NAN } else { bounded };
     if x.abs() < 1e-8 { x } else { real }
 }
@@ -206,7 +220,14 @@ pub(crate) fn tanh(x: f32) -> f32 {
     let square = x * x;
     let tail = polynomial32(
         square,
-        [-0.333_333_3, 0.133_332_1, -0.053_947_194, 0.021_702_91, -0.008_182_54, 0.002_147_422_3],
+        [
+            -0.333_333_3,
+            0.133_332_1,
+            -0.053_947_194,
+            0.021_702_91,
+            -0.008_182_54,
+            0.002_147_422_3,
+        ],
     );
     let small = magnitude + magnitude * square * tail;
     let bounded = if magnitude > 9.0 { 9.0 } else { magnitude };
@@ -317,7 +338,11 @@ pub(crate) fn sin_reduced(x: f32) -> f32 {
 pub(crate) fn cos_reduced(x: f32) -> f32 {
     let (sine, cosine, quadrant) = sine_cosine(x);
     let value = if quadrant & 1 == 0 { cosine } else { sine };
-    let signed = if (quadrant + 1) & 2 == 0 { value } else { -value };
+    let signed = if (quadrant + 1) & 2 == 0 {
+        value
+    } else {
+        -value
+    };
     signed as f32
 }
 
@@ -333,19 +358,31 @@ pub(crate) fn tan_reduced(x: f32) -> f32 {
 /// Sine; correctly rounded but for rare halfway cases.
 #[must_use]
 pub(crate) fn sin(x: f32) -> f32 {
-    if x.abs() < TRIGONOMETRIC_LIMIT { sin_reduced(x) } else { libm::sinf(x) }
+    if x.abs() < TRIGONOMETRIC_LIMIT {
+        sin_reduced(x)
+    } else {
+        libm::sinf(x)
+    }
 }
 
 /// Cosine; correctly rounded but for rare halfway cases.
 #[must_use]
 pub(crate) fn cos(x: f32) -> f32 {
-    if x.abs() < TRIGONOMETRIC_LIMIT { cos_reduced(x) } else { libm::cosf(x) }
+    if x.abs() < TRIGONOMETRIC_LIMIT {
+        cos_reduced(x)
+    } else {
+        libm::cosf(x)
+    }
 }
 
 /// Tangent; correctly rounded but for rare halfway cases.
 #[must_use]
 pub(crate) fn tan(x: f32) -> f32 {
-    if x.abs() < TRIGONOMETRIC_LIMIT { tan_reduced(x) } else { libm::tanf(x) }
+    if x.abs() < TRIGONOMETRIC_LIMIT {
+        tan_reduced(x)
+    } else {
+        libm::tanf(x)
+    }
 }
 
 /// Cube root; correctly rounded but for rare halfway cases.
@@ -363,7 +400,11 @@ pub(crate) fn cbrt(x: f32) -> f32 {
         step += 1;
     }
     let value = (root as f32).copysign(x);
-    if wide > 0.0 && wide < f64::INFINITY { value } else { x }
+    if wide > 0.0 && wide < f64::INFINITY {
+        value
+    } else {
+        x
+    }
 }
 
 /// `x^y` as C's `pow`; correctly rounded but for rare halfway cases.
@@ -373,19 +414,47 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let magnitude = f64::from(x).abs();
     let exponent = f64::from(y);
     let logarithm = log_wide(magnitude);
-    let bounded = if magnitude == 0.0 { f64::NEG_INFINITY } else { logarithm };
-    let finite = if magnitude < f64::INFINITY { bounded } else { magnitude };
+    let bounded = if magnitude == 0.0 {
+        f64::NEG_INFINITY
+    } else {
+        logarithm
+    };
+    let finite = if magnitude < f64::INFINITY {
+        bounded
+    } else {
+        magnitude
+    };
     let power = (expm1_wide(exponent * finite) + 1.0) as f32;
     let product = exponent * finite;
     let small = if product < -103.98 { 0.0 } else { power };
-    let value = if product > 88.73 { f32::INFINITY } else { small };
+    let value = if product > 88.73 {
+        f32::INFINITY
+    } else {
+        small
+    };
     let integral = exponent.trunc() == exponent;
     let halved = exponent * 0.5;
     let odd = integral && halved.trunc() != halved;
-    let signed = if odd && x.is_sign_negative() { -value } else { value };
-    let real = if x < 0.0 && x > f32::NEG_INFINITY && !integral { f32::NAN } else { signed };
-    let known = if x.is_nan() || y.is_nan() { x + y } else { real };
-    let unit = if x == -1.0 && y.is_infinite() { 1.0 } else { known };
+    let signed = if odd && x.is_sign_negative() {
+        -value
+    } else {
+        value
+    };
+    let real = if x < 0.0 && x > f32::NEG_INFINITY && !integral {
+        f32::NAN
+    } else {
+        signed
+    };
+    let known = if x.is_nan() || y.is_nan() {
+        x + y
+    } else {
+        real
+    };
+    let unit = if x == -1.0 && y.is_infinite() {
+        1.0
+    } else {
+        known
+    };
     if x == 1.0 || y == 0.0 { 1.0 } else { unit }
 }
 
@@ -396,12 +465,20 @@ pub(crate) fn atan2(y: f32, x: f32) -> f32 {
     const TAN_PI_8: f64 = 0.414_213_562_373_095_03;
     let (width, height) = (f64::from(x).abs(), f64::from(y).abs());
     let steep = height > width;
-    let (small, large) = if steep { (width, height) } else { (height, width) };
+    let (small, large) = if steep {
+        (width, height)
+    } else {
+        (height, width)
+    };
     let quotient = small / large;
     let ratio = if large == 0.0 { 0.0 } else { quotient };
     let ratio = if small == f64::INFINITY { 1.0 } else { ratio };
     let past = ratio > TAN_PI_8;
-    let t = if past { (ratio - 1.0) / (ratio + 1.0) } else { ratio };
+    let t = if past {
+        (ratio - 1.0) / (ratio + 1.0)
+    } else {
+        ratio
+    };
     let z = t * t;
     let tail = polynomial64(
         z,
@@ -418,9 +495,25 @@ pub(crate) fn atan2(y: f32, x: f32) -> f32 {
         ],
     );
     let reduced = t + t * z * tail;
-    let first = if past { reduced + std::f64::consts::FRAC_PI_4 } else { reduced };
-    let quarter = if steep { std::f64::consts::FRAC_PI_2 - first } else { first };
-    let half = if x.is_sign_negative() { std::f64::consts::PI - quarter } else { quarter };
+    let first = if past {
+        reduced + std::f64::consts::FRAC_PI_4
+    } else {
+        reduced
+    };
+    let quarter = if steep {
+        std::f64::consts::FRAC_PI_2 - first
+    } else {
+        first
+    };
+    let half = if x.is_sign_negative() {
+        std::f64::consts::PI - quarter
+    } else {
+        quarter
+    };
     let value = (half as f32).copysign(y);
-    if x.is_nan() || y.is_nan() { x + y } else { value }
+    if x.is_nan() || y.is_nan() {
+        x + y
+    } else {
+        value
+    }
 }

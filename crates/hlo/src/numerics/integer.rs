@@ -259,10 +259,35 @@ mod tests {
 
     #[test]
     fn shifts_past_the_width() {
-        assert_eq!((1_i32.shift_left(32), 1_i32.shift_left(-1), 1_i32.shift_left(31)), (0, 0, i32::MIN));
-        assert_eq!(((-8_i32).shift_right_logical(32), (-8_i32).shift_right_logical(1)), (0, 0x7fff_fffc));
-        assert_eq!(((-8_i32).shift_right_arithmetic(99), 8_i32.shift_right_arithmetic(-1)), (-1, 0));
-        assert_eq!((0x80_u8.shift_right_arithmetic(1), 0x80_u8.shift_right_arithmetic(8)), (0xc0, 0xff));
+        assert_eq!(
+            (
+                1_i32.shift_left(32),
+                1_i32.shift_left(-1),
+                1_i32.shift_left(31)
+            ),
+            (0, 0, i32::MIN)
+        );
+        assert_eq!(
+            (
+                (-8_i32).shift_right_logical(32),
+                (-8_i32).shift_right_logical(1)
+            ),
+            (0, 0x7fff_fffc)
+        );
+        assert_eq!(
+            (
+                (-8_i32).shift_right_arithmetic(99),
+                8_i32.shift_right_arithmetic(-1)
+            ),
+            (-1, 0)
+        );
+        assert_eq!(
+            (
+                0x80_u8.shift_right_arithmetic(1),
+                0x80_u8.shift_right_arithmetic(8)
+            ),
+            (0xc0, 0xff)
+        );
         assert_eq!(u64::MAX.shift_left(u64::MAX), 0);
         assert_eq!(S4(-8).shift_right_logical(S4(1)), S4(4));
         assert_eq!(U4(8).shift_right_arithmetic(U4(1)), U4(12));
@@ -270,20 +295,35 @@ mod tests {
 
     #[test]
     fn powers() {
-        assert_eq!((2_i32.power(-1), 1_i32.power(-3), (-1_i32).power(-3)), (0, 1, -1));
+        assert_eq!(
+            (2_i32.power(-1), 1_i32.power(-3), (-1_i32).power(-3)),
+            (0, 1, -1)
+        );
         assert_eq!((0_i32.power(0), 2_i32.power(31)), (1, i32::MIN));
         assert_eq!((3_u8.power(254), 2_u64.power(64)), (57, 0));
     }
 
     #[test]
     fn counts_of_bits() {
-        assert_eq!((IntegerMath::leading_zeros(-1_i8), IntegerMath::leading_zeros(0_u16)), (0, 16));
-        assert_eq!((S4(1).leading_zeros(), S4(-1).population_count()), (S4(3), S4(4)));
+        assert_eq!(
+            (
+                IntegerMath::leading_zeros(-1_i8),
+                IntegerMath::leading_zeros(0_u16)
+            ),
+            (0, 16)
+        );
+        assert_eq!(
+            (S4(1).leading_zeros(), S4(-1).population_count()),
+            (S4(3), S4(4))
+        );
         assert_eq!((-3_i64).sign(), -1);
     }
 
     #[test]
     fn clamp_prefers_the_upper_bound() {
-        assert_eq!([1, 4, 7].map(|x: i32| IntegerMath::clamp(x, 5, 3)), [3, 3, 3]);
+        assert_eq!(
+            [1, 4, 7].map(|x: i32| IntegerMath::clamp(x, 5, 3)),
+            [3, 3, 3]
+        );
     }
 }

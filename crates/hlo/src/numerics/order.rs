@@ -156,9 +156,23 @@ mod tests {
 
     #[test]
     fn total_order_places_nan_and_zero() {
-        let ascending = [-f32::NAN, f32::NEG_INFINITY, -1.0, -1e-45, -0.0, 0.0, 1e-45, 1.0, f32::INFINITY, f32::NAN];
+        let ascending = [
+            -f32::NAN,
+            f32::NEG_INFINITY,
+            -1.0,
+            -1e-45,
+            -0.0,
+            0.0,
+            1e-45,
+            1.0,
+            f32::INFINITY,
+            f32::NAN,
+        ];
         assert!(ascending.is_sorted_by(|a, b| a.key() < b.key()));
-        let total = |direction| Comparison { direction, total_order: true };
+        let total = |direction| Comparison {
+            direction,
+            total_order: true,
+        };
         assert!(!0_f32.holds(total(Direction::Eq), -0.0));
         assert!(f32::NAN.holds(total(Direction::Eq), f32::NAN));
         assert!(F4E2M1FN(8).holds(total(Direction::Lt), F4E2M1FN(0)));
@@ -166,7 +180,13 @@ mod tests {
 
     #[test]
     fn nan_is_unordered() {
-        for direction in [Direction::Eq, Direction::Lt, Direction::Le, Direction::Gt, Direction::Ge] {
+        for direction in [
+            Direction::Eq,
+            Direction::Lt,
+            Direction::Le,
+            Direction::Gt,
+            Direction::Ge,
+        ] {
             assert!(!f32::NAN.compare(direction, 1.0));
         }
         assert!(f32::NAN.compare(Direction::Ne, f32::NAN));

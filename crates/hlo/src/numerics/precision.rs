@@ -58,7 +58,11 @@ pub(crate) fn flush_denormals(mut values: ArrayViewMut<'_>) -> Result<(), Kernel
         ElementType::F64 => super::apply(values.values_mut::<f64>()?, flush64),
         ElementType::BF16 => super::apply(values.values_mut::<bf16>()?, |value| {
             let bits = value.to_bits();
-            bf16::from_bits(if bits & 0x7f80 == 0 { bits & 0x8000 } else { bits })
+            bf16::from_bits(if bits & 0x7f80 == 0 {
+                bits & 0x8000
+            } else {
+                bits
+            })
         }),
         ElementType::C64 => super::apply(values.values_mut::<Complex<f32>>()?, |value| {
             Complex::new(flush32(value.re), flush32(value.im))
@@ -74,13 +78,21 @@ pub(crate) fn flush_denormals(mut values: ArrayViewMut<'_>) -> Result<(), Kernel
 #[inline(always)]
 fn flush32(value: f32) -> f32 {
     let bits = value.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+    f32::from_bits(if bits & 0x7f80_0000 == 0 {
+        bits & 0x8000_0000
+    } else {
+        bits
+    })
 }
 
 #[inline(always)]
 fn flush64(value: f64) -> f64 {
     let bits = value.to_bits();
-    f64::from_bits(if bits & 0x7ff0_0000_0000_0000 == 0 { bits & (1 << 63) } else { bits })
+    f64::from_bits(if bits & 0x7ff0_0000_0000_0000 == 0 {
+        bits & (1 << 63)
+    } else {
+        bits
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +106,10 @@ mod tests {
         assert_eq!(reduce_precision_f32(-256.0, 4, 3), f32::NEG_INFINITY);
         assert_eq!(reduce_precision_f32(0.015_625, 4, 3), 0.015_625);
         assert_eq!(reduce_precision_f32(-0.007, 4, 3).to_bits(), 1 << 31);
-        assert_eq!(reduce_precision_f64(1.0 + 1.0 / 1024.0, 5, 10), 1.0 + 1.0 / 1024.0);
+        assert_eq!(
+            reduce_precision_f64(1.0 + 1.0 / 1024.0, 5, 10),
+            1.0 + 1.0 / 1024.0
+        );
         assert!(reduce_precision_f32(f32::from_bits(0x7f80_0001), 5, 2).is_nan());
     }
 

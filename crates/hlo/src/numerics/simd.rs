@@ -23,7 +23,11 @@ impl<A: Copy, B, F: Fn(A) -> B> NullaryFnOnce for Map<'_, A, B, F> {
 
 /// `target[i] = function(source[i])`.
 pub(crate) fn map<A: Copy, B>(source: &[A], target: &mut [B], function: impl Fn(A) -> B) {
-    Arch::new().dispatch(Map { source, target, function });
+    Arch::new().dispatch(Map {
+        source,
+        target,
+        function,
+    });
 }
 
 struct ZipMap<'a, A, B, C, F> {
@@ -51,7 +55,12 @@ pub(crate) fn zip_map<A: Copy, B: Copy, C>(
     target: &mut [C],
     function: impl Fn(A, B) -> C,
 ) {
-    Arch::new().dispatch(ZipMap { left, right, target, function });
+    Arch::new().dispatch(ZipMap {
+        left,
+        right,
+        target,
+        function,
+    });
 }
 
 struct Apply<'a, A, F> {
