@@ -4,7 +4,10 @@
 //! the verified result shape. It relies on the checks of verification: dimension
 //! numbers are in range, shapes agree.
 
+mod convolution;
+mod dot;
 mod gather;
+mod gemm;
 mod movement;
 mod scatter;
 mod slicing;
@@ -12,6 +15,8 @@ mod slicing;
 mod testing;
 mod walk;
 
+pub(crate) use convolution::convolution;
+pub(crate) use dot::dot;
 pub(crate) use gather::gather;
 pub(crate) use movement::{broadcast, concatenate, iota, pad, reverse, slice, transpose};
 pub(crate) use scatter::scatter;
@@ -84,36 +89,6 @@ fn pending(what: &str) -> Result<(), KernelError> {
     Err(KernelError::Unsupported {
         what: what.to_owned(),
     })
-}
-
-/// `dot`: see [`DotDims`] for the order of the result's dimensions.
-///
-/// # Errors
-///
-/// [`KernelError`] if the types are not supported.
-pub fn dot(
-    _lhs: ArrayView<'_>,
-    _rhs: ArrayView<'_>,
-    _dims: &DotDims,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("dot")
-}
-
-/// `convolution`.
-///
-/// # Errors
-///
-/// [`KernelError`] if the types are not supported.
-pub fn convolution(
-    _input: ArrayView<'_>,
-    _kernel: ArrayView<'_>,
-    _dims: &ConvDims,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("convolution")
 }
 
 /// `sort` in place along `dimension`; always stable.
