@@ -4,6 +4,24 @@
 //! the verified result shape. It relies on the checks of verification: dimension
 //! numbers are in range, shapes agree.
 
+mod convolution;
+mod dot;
+mod gather;
+mod gemm;
+mod movement;
+mod scatter;
+mod slicing;
+#[cfg(test)]
+mod testing;
+mod walk;
+
+pub(crate) use convolution::convolution;
+pub(crate) use dot::dot;
+pub(crate) use gather::gather;
+pub(crate) use movement::{broadcast, concatenate, iota, pad, reverse, slice, transpose};
+pub(crate) use scatter::scatter;
+pub(crate) use slicing::{dynamic_slice, dynamic_update_slice};
+
 use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{
     Comparison, ConvDims, DotDims, FftDims, GatherDims, Monoid, RngAlgorithm, ScatterDims,
@@ -73,67 +91,6 @@ fn pending(what: &str) -> Result<(), KernelError> {
     })
 }
 
-/// `dot`: see [`DotDims`] for the order of the result's dimensions.
-///
-/// # Errors
-///
-/// [`KernelError`] if the types are not supported.
-pub fn dot(
-    _lhs: ArrayView<'_>,
-    _rhs: ArrayView<'_>,
-    _dims: &DotDims,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("dot")
-}
-
-/// `convolution`.
-///
-/// # Errors
-///
-/// [`KernelError`] if the types are not supported.
-pub fn convolution(
-    _input: ArrayView<'_>,
-    _kernel: ArrayView<'_>,
-    _dims: &ConvDims,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("convolution")
-}
-
-/// `gather`.
-///
-/// # Errors
-///
-/// [`KernelError::OutOfBounds`] under the strict policy.
-pub fn gather(
-    _operand: ArrayView<'_>,
-    _indices: ArrayView<'_>,
-    _dims: &GatherDims,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("gather")
-}
-
-/// `scatter` in place: `operands` hold the operands and take the results.
-///
-/// # Errors
-///
-/// [`KernelError::OutOfBounds`] under the strict policy, or a region's error.
-pub fn scatter(
-    _operands: &mut [ArrayViewMut<'_>],
-    _indices: ArrayView<'_>,
-    _updates: &[ArrayView<'_>],
-    _dims: &ScatterDims,
-    _combiner: Combiner<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("scatter")
-}
-
 /// `sort` in place along `dimension`; always stable.
 ///
 /// # Errors
@@ -198,34 +155,6 @@ pub fn select_and_scatter(
     _context: Context<'_>,
 ) -> Result<(), KernelError> {
     pending("select-and-scatter")
-}
-
-/// `dynamic-slice`: `starts` are integer scalars, one a dimension.
-///
-/// # Errors
-///
-/// [`KernelError::OutOfBounds`] under the strict policy.
-pub fn dynamic_slice(
-    _operand: ArrayView<'_>,
-    _starts: &[ArrayView<'_>],
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("dynamic-slice")
-}
-
-/// `dynamic-update-slice` in place: `operand` takes the result.
-///
-/// # Errors
-///
-/// [`KernelError::OutOfBounds`] under the strict policy.
-pub fn dynamic_update_slice(
-    _operand: ArrayViewMut<'_>,
-    _update: ArrayView<'_>,
-    _starts: &[ArrayView<'_>],
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("dynamic-update-slice")
 }
 
 /// `fft`.

@@ -277,8 +277,8 @@ macro_rules! wrapped {
 }
 
 wrapped! {
-    S4(i8): Self::wrap, |value: f64| Self(i8::from_f64(value.max(-8.0).min(7.0)));
-    U4(u8): Self::wrap, |value: f64| Self(u8::from_f64(value.max(0.0).min(15.0)));
+    S4(i8): Self::wrap, |value: f64| Self(i8::from_f64(value.clamp(-8.0, 7.0)));
+    U4(u8): Self::wrap, |value: f64| Self(u8::from_f64(value.clamp(0.0, 15.0)));
 }
 
 impl Pred {
