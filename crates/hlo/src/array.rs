@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::element::with_word;
+use crate::error::KernelError;
+use crate::kernels;
 use crate::element::{Element, ElementType};
 use crate::shape::{ArrayShape, Layout};
-use crate::strided::{Loop, StridedCopy, dense_strides};
 
 /// Alignment of every [`Buffer`], in bytes.
 pub const ALIGNMENT: usize = 64;
@@ -166,15 +166,16 @@ impl Array {
         let Some(layout) = self.shape.unusual_layout() else {
             return Ok(self.clone());
         };
-        let mut data = Buffer::zeroed(self.shape.byte_size())?;
-        let strides = layout.strides(self.shape.dims());
-        let copy = StridedCopy::to_dense(self.shape.dims(), &strides, 0);
-        self.copied_by(&copy, &mut data)?;
+        // In memory it is an array of the dimensions from major to minor.
+        let major_to_minor: Vec<usize> = layout.minor_to_major().iter().rev().copied().collect();
+        let dims: Vec<usize> = major_to_minor.iter().map(|&dim| self.shape.dims()[dim]).collect();
+        let mut inverse = vec![0; dims.len()];
+        for (position, &dim) in major_to_minor.iter().enumerate() {
+            inverse[dim] = position;
+        }
+        let data = self.transposed(&dims, &inverse, self.shape.dims())?;
         let shape = self.shape.clone().row_major();
-        Ok(Self {
-            shape,
-            data: Arc::new(data),
-        })
+        Ok(Self { shape, data: Arc::new(data) })
     }
 
     /// The array with its elements in the order of `layout`.
@@ -197,22 +198,29 @@ impl Array {
         if layout.is_row_major() {
             return Self::new(shape, plain.data);
         }
-        let mut data = Buffer::zeroed(shape.byte_size())?;
-        let loops = dims
-            .iter()
-            .zip(dense_strides(dims))
-            .zip(layout.strides(dims));
-        let loops = loops.map(|((&count, from), to)| Loop { count, from, to });
-        plain.copied_by(&StridedCopy::new(loops, 0, 0), &mut data)?;
+        let major_to_minor: Vec<usize> = layout.minor_to_major().iter().rev().copied().collect();
+        let target: Vec<usize> = major_to_minor.iter().map(|&dim| dims[dim]).collect();
+        let data = plain.transposed(dims, &major_to_minor, &target)?;
         Self::new(shape, data)
     }
 
-    fn copied_by(&self, copy: &StridedCopy, data: &mut Buffer) -> Result<(), ViewError> {
+    /// The bytes, seen as a dense array of `dims`, with the dimensions permuted.
+    fn transposed(
+        &self,
+        dims: &[usize],
+        permutation: &[usize],
+        target: &[usize],
+    ) -> Result<Buffer, ViewError> {
         let element = self.shape.element();
-        let dims = self.shape.dims();
-        let mut out = ArrayViewMut::new(element, dims, data.bytes_mut())?;
-        with_word!(element, W => copy.run(self.view().words::<W>()?, out.words_mut::<W>()?));
-        Ok(())
+        let mut data = Buffer::zeroed(self.shape.byte_size())?;
+        let source = ArrayView::new(element, dims, self.data.bytes())?;
+        let out = ArrayViewMut::new(element, target, data.bytes_mut())?;
+        match kernels::transpose(source, permutation, out) {
+            Ok(()) => Ok(data),
+            Err(KernelError::View(error)) => Err(error),
+            // Transposition fails on nothing but views.
+            Err(_) => Err(ViewError::Alignment { element }),
+        }
     }
 
     /// The shape.

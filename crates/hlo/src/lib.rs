@@ -13,7 +13,6 @@ pub(crate) mod numerics;
 pub mod options;
 mod plan;
 pub mod shape;
-pub(crate) mod strided;
 mod verify;
 
 pub use exec::{Event, Executable, Execution};

@@ -31,17 +31,6 @@ impl Layout {
         &self.minor_to_major
     }
 
-    /// Elements between neighbours along each dimension of an array of `dims`.
-    pub(crate) fn strides(&self, dims: &[usize]) -> Vec<isize> {
-        let mut strides = vec![0; dims.len()];
-        let mut stride = 1_isize;
-        for &dim in &self.minor_to_major {
-            strides[dim] = stride;
-            stride *= dims[dim].max(1).cast_signed();
-        }
-        strides
-    }
-
     /// Whether the last dimension varies fastest and the first slowest.
     #[must_use]
     pub fn is_row_major(&self) -> bool {

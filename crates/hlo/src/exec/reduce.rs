@@ -2,10 +2,10 @@
 
 use crate::array::{ArrayView, ArrayViewMut, Buffer};
 use crate::attributes::Monoid;
-use crate::element::{ElementType, with_element, with_word};
+use crate::element::{ElementType, with_element};
 use crate::ir::ComputationIndex;
+use crate::kernels;
 use crate::numerics::{Arithmetic, Numeric, supports};
-use crate::strided::{StridedCopy, dense_strides};
 
 use super::run::{Fault, Frame, Run};
 use super::value::Value;
@@ -77,15 +77,10 @@ impl<'a> Run<'a> {
         if moved.is_sorted() {
             return Ok(None);
         }
-        let own = dense_strides(operand.dims());
         let dims: Vec<usize> = order.iter().map(|&dim| operand.dims()[dim]).collect();
-        let strides: Vec<isize> = order.iter().map(|&dim| own[dim]).collect();
         let mut buffer = self.pool.take(operand.bytes().len())?;
-        let mut out = ArrayViewMut::new(operand.element(), &dims, buffer.bytes_mut())?;
-        let copy = StridedCopy::to_dense(&dims, &strides, 0);
-        with_word!(operand.element(), W => {
-            copy.run(operand.words::<W>()?, out.words_mut::<W>()?);
-        });
+        let out = ArrayViewMut::new(operand.element(), &dims, buffer.bytes_mut())?;
+        kernels::transpose(operand, order, out)?;
         Ok(Some(buffer))
     }
 }

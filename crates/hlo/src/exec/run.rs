@@ -65,6 +65,12 @@ impl From<ViewError> for Fault {
     }
 }
 
+impl From<Box<ExecuteError>> for Fault {
+    fn from(error: Box<ExecuteError>) -> Self {
+        KernelError::Region(error).into()
+    }
+}
+
 impl From<ExecuteError> for Fault {
     fn from(error: ExecuteError) -> Self {
         Self::Named(error)

@@ -12,4 +12,4 @@ mod program;
 mod real;
 
 pub(crate) use elementwise::{LaneOp, apply};
-pub(crate) use program::{LaneRegion, Program};
+pub(crate) use program::{LaneRegion, Program, lane_op};
