@@ -3,6 +3,8 @@
 
 pub mod array;
 pub mod attributes;
+#[cfg(feature = "corpus")]
+pub mod corpus;
 pub mod element;
 pub mod error;
 mod exec;
