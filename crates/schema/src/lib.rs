@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+pub mod neff;
 pub mod nrt;
 mod wire;
 
