@@ -10,6 +10,7 @@ use crate::dtype::DType;
 compile_error!("tensors are little-endian, as every host of a Neuron device is");
 
 mod sealed {
+    #[expect(unnameable_types, reason = "seals the traits of this module")]
     pub trait Sealed {}
 }
 

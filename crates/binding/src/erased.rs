@@ -444,7 +444,7 @@ impl Backend for AnyBackend {
     }
 
     fn free(&self, tensor: AnyHandle) {
-        self.inner.dyn_free(tensor)
+        self.inner.dyn_free(tensor);
     }
 
     fn tensor_size(&self, tensor: &AnyHandle) -> usize {
@@ -485,7 +485,7 @@ impl Backend for AnyBackend {
     }
 
     fn destroy_set(&self, set: AnyHandle) {
-        self.inner.dyn_destroy_set(set)
+        self.inner.dyn_destroy_set(set);
     }
 
     fn execute(

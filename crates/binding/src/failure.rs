@@ -103,7 +103,7 @@ impl<T, R: StdError + Send + Sync + 'static> From<Rejected<T, R>>
     }
 }
 
-impl<T, R: Into<Error>> From<Rejected<T, R>> for Error {
+impl<T, R: Into<Self>> From<Rejected<T, R>> for Error {
     fn from(rejected: Rejected<T, R>) -> Self {
         rejected.into_reason().into()
     }

@@ -43,4 +43,6 @@ pub use session::{
     StatesError,
 };
 pub use shape::{Shape, SizeOverflow};
-pub use tensor::{Bound, HostState, HostTensor, State, Tensor, TensorError, Unbound, Validated};
+pub use tensor::{
+    Bound, BoundTensor, HostState, HostTensor, State, Tensor, TensorError, Unbound, Validated,
+};

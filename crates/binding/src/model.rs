@@ -163,10 +163,6 @@ impl<B: Backend> ModelInner<B> {
         &self.contract
     }
 
-    pub(crate) fn core(&self) -> Core {
-        self.core
-    }
-
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }

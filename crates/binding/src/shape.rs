@@ -8,7 +8,7 @@ use crate::dtype::DType;
 
 /// Dimensions of a tensor, outermost first; no dimensions for a scalar.
 ///
-/// Up to six dimensions are held without an allocation.
+/// Up to four dimensions are held without an allocation.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ use crate::dtype::DType;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
-    dims: SmallVec<[usize; 6]>,
+    dims: SmallVec<[usize; 4]>,
 }
 
 impl Shape {

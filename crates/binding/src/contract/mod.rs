@@ -12,6 +12,8 @@ mod finding;
 mod graph;
 mod join;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -224,6 +226,7 @@ impl Contract {
     }
 
     /// The inputs that the caller fills at every launch, by ordinal.
+    #[must_use]
     pub fn user_inputs(&self) -> impl ExactSizeIterator<Item = &Slot> + '_ {
         self.inner
             .user_inputs

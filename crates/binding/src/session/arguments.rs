@@ -3,9 +3,10 @@
 use crate::backend::Backend;
 use crate::contract::{ContractId, Ordinal};
 use crate::shape::Shape;
-use crate::tensor::{Bound, HostState, Tensor, Validated};
+use crate::tensor::{BoundTensor, HostState, Tensor, Validated};
 
 mod sealed {
+    #[expect(unnameable_types, reason = "seals the traits of this module")]
     pub trait Sealed {}
 }
 
@@ -20,9 +21,9 @@ pub enum Argument<'a, 'rt, B: Backend> {
     Host(Tensor<Validated<'a>>),
     /// A device tensor, given away: freed after the launch, or, where an output
     /// takes its buffer, moved on to that output.
-    Device(Tensor<Bound<'rt, B>>),
+    Device(BoundTensor<'rt, B>),
     /// A device tensor on loan: the model reads it and leaves it alone.
-    Lent(&'a Tensor<Bound<'rt, B>>),
+    Lent(&'a BoundTensor<'rt, B>),
 }
 
 /// An input of a launch, looked at.
@@ -42,9 +43,9 @@ pub enum ArgumentRef<'r, 'rt, B: Backend> {
         bytes: &'r [u8],
     },
     /// A device tensor that is given away.
-    Device(&'r Tensor<Bound<'rt, B>>),
+    Device(&'r BoundTensor<'rt, B>),
     /// A device tensor on loan.
-    Lent(&'r Tensor<Bound<'rt, B>>),
+    Lent(&'r BoundTensor<'rt, B>),
 }
 
 impl<B: Backend> ArgumentRef<'_, '_, B> {
@@ -67,7 +68,7 @@ pub trait AsArgument<'rt, B: Backend>: sealed::Sealed {
     fn as_argument(&self) -> ArgumentRef<'_, 'rt, B>;
 
     /// The device tensor that is given away, if it is one.
-    fn into_device(self) -> Option<Tensor<Bound<'rt, B>>>;
+    fn into_device(self) -> Option<BoundTensor<'rt, B>>;
 }
 
 impl sealed::Sealed for Tensor<Validated<'_>> {}
@@ -82,14 +83,14 @@ impl<'rt, B: Backend> AsArgument<'rt, B> for Tensor<Validated<'_>> {
         }
     }
 
-    fn into_device(self) -> Option<Tensor<Bound<'rt, B>>> {
+    fn into_device(self) -> Option<BoundTensor<'rt, B>> {
         None
     }
 }
 
-impl<B: Backend> sealed::Sealed for Tensor<Bound<'_, B>> {}
+impl<B: Backend> sealed::Sealed for BoundTensor<'_, B> {}
 
-impl<'rt, B: Backend> AsArgument<'rt, B> for Tensor<Bound<'rt, B>> {
+impl<'rt, B: Backend> AsArgument<'rt, B> for BoundTensor<'rt, B> {
     fn as_argument(&self) -> ArgumentRef<'_, 'rt, B> {
         ArgumentRef::Device(self)
     }
@@ -99,14 +100,14 @@ impl<'rt, B: Backend> AsArgument<'rt, B> for Tensor<Bound<'rt, B>> {
     }
 }
 
-impl<B: Backend> sealed::Sealed for &Tensor<Bound<'_, B>> {}
+impl<B: Backend> sealed::Sealed for &BoundTensor<'_, B> {}
 
-impl<'rt, B: Backend> AsArgument<'rt, B> for &Tensor<Bound<'rt, B>> {
+impl<'rt, B: Backend> AsArgument<'rt, B> for &BoundTensor<'rt, B> {
     fn as_argument(&self) -> ArgumentRef<'_, 'rt, B> {
         ArgumentRef::Lent(self)
     }
 
-    fn into_device(self) -> Option<Tensor<Bound<'rt, B>>> {
+    fn into_device(self) -> Option<BoundTensor<'rt, B>> {
         None
     }
 }
@@ -122,7 +123,7 @@ impl<'rt, B: Backend> AsArgument<'rt, B> for Argument<'_, 'rt, B> {
         }
     }
 
-    fn into_device(self) -> Option<Tensor<Bound<'rt, B>>> {
+    fn into_device(self) -> Option<BoundTensor<'rt, B>> {
         match self {
             Self::Device(tensor) => Some(tensor),
             Self::Host(_) | Self::Lent(_) => None,
@@ -143,7 +144,7 @@ pub trait Arguments<'rt, B: Backend>: sealed::Sealed {
     fn argument(&self, position: usize) -> Option<ArgumentRef<'_, 'rt, B>>;
 
     /// Takes the device tensors out that are given away.
-    fn into_devices(self, take: impl FnMut(Tensor<Bound<'rt, B>>));
+    fn into_devices(self, take: impl FnMut(BoundTensor<'rt, B>));
 }
 
 impl sealed::Sealed for () {}
@@ -157,7 +158,7 @@ impl<'rt, B: Backend> Arguments<'rt, B> for () {
         None
     }
 
-    fn into_devices(self, _take: impl FnMut(Tensor<Bound<'rt, B>>)) {}
+    fn into_devices(self, _take: impl FnMut(BoundTensor<'rt, B>)) {}
 }
 
 macro_rules! sequence {
@@ -173,7 +174,7 @@ macro_rules! sequence {
                 self.get(position).map(T::as_argument)
             }
 
-            fn into_devices(self, take: impl FnMut(Tensor<Bound<'rt, B>>)) {
+            fn into_devices(self, take: impl FnMut(BoundTensor<'rt, B>)) {
                 self.into_iter().filter_map(T::into_device).for_each(take);
             }
         }
@@ -201,7 +202,7 @@ macro_rules! tuple {
                 }
             }
 
-            fn into_devices(self, mut take: impl FnMut(Tensor<Bound<'rt, Z>>)) {
+            fn into_devices(self, mut take: impl FnMut(BoundTensor<'rt, Z>)) {
                 $(if let Some(tensor) = self.$position.into_device() {
                     take(tensor);
                 })+

@@ -8,7 +8,7 @@ use crate::error::BackendError;
 use crate::model::{Missing, MissingSlots};
 use crate::session::ArgumentRef;
 use crate::shape::Shape;
-use crate::tensor::{Bound, Tensor};
+use crate::tensor::BoundTensor;
 
 /// The user input slot that a tensor belongs to.
 pub(super) fn own_slot(
@@ -53,7 +53,7 @@ pub(super) fn check_size(slot: &Slot, shape: &Shape, bytes: &[u8]) -> Result<(),
 /// Whether a device tensor may move to another slot.
 pub(super) fn check_adoption<B: Backend>(
     slot: &Slot,
-    tensor: &Tensor<Bound<'_, B>>,
+    tensor: &BoundTensor<'_, B>,
     core: Core,
 ) -> Result<(), BindError> {
     let from = tensor.slot();
@@ -71,7 +71,7 @@ pub(super) fn check_adoption<B: Backend>(
 
 fn check_core<B: Backend>(
     slot: &Slot,
-    tensor: &Tensor<Bound<'_, B>>,
+    tensor: &BoundTensor<'_, B>,
     expected: Core,
 ) -> Result<(), BindError> {
     let found = tensor.state.device.core();
@@ -303,7 +303,7 @@ fn check_argument<B: Backend>(
 
 fn check_bound<B: Backend>(
     slot: &Slot,
-    tensor: &Tensor<Bound<'_, B>>,
+    tensor: &BoundTensor<'_, B>,
     core: Core,
 ) -> Result<(), BindError> {
     if tensor.slot().side() == Side::Output {

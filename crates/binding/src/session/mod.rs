@@ -16,6 +16,8 @@ mod launch;
 mod outputs;
 mod ready;
 mod states;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ use crate::failure::Rejected;
 use crate::model::{MissingSlots, Model, Weights};
 use crate::owned::Owned;
 use crate::shape::Shape;
-use crate::tensor::{Bound, HostState, Tensor, Validated};
+use crate::tensor::{Bound, BoundTensor, HostState, Tensor, Validated};
 
 /// One tensor set a side, with the buffers that stand in it.
 ///
@@ -208,17 +210,14 @@ impl<'rt, B: Backend> Session<'rt, B> {
     pub fn upload<'a>(
         &self,
         tensor: Tensor<Validated<'a>>,
-    ) -> Result<Tensor<Bound<'rt, B>>, Rejected<Tensor<Validated<'a>>, BindError>> {
+    ) -> Result<BoundTensor<'rt, B>, Rejected<Tensor<Validated<'a>>, BindError>> {
         match self.try_upload(&tensor) {
             Ok(bound) => Ok(bound),
             Err(reason) => Err(Rejected::new(tensor, reason)),
         }
     }
 
-    fn try_upload(
-        &self,
-        tensor: &Tensor<Validated<'_>>,
-    ) -> Result<Tensor<Bound<'rt, B>>, BindError> {
+    fn try_upload(&self, tensor: &Tensor<Validated<'_>>) -> Result<BoundTensor<'rt, B>, BindError> {
         let contract = self.contract();
         let slot = launch::own_slot(contract, tensor.contract(), tensor.ordinal())?;
         launch::check_size(slot, tensor.state.shape(), tensor.bytes())?;
@@ -244,8 +243,8 @@ impl<'rt, B: Backend> Session<'rt, B> {
     pub fn adopt<'k>(
         &self,
         key: impl Into<SlotKey<'k>>,
-        tensor: Tensor<Bound<'rt, B>>,
-    ) -> Result<Tensor<Bound<'rt, B>>, Rejected<Tensor<Bound<'rt, B>>, BindError>> {
+        tensor: BoundTensor<'rt, B>,
+    ) -> Result<BoundTensor<'rt, B>, Rejected<BoundTensor<'rt, B>, BindError>> {
         let slot = self.slot(key).map_err(BindError::from).and_then(|slot| {
             launch::check_adoption(slot, &tensor, self.model.core()).map(|()| slot)
         });

@@ -9,7 +9,7 @@ use super::states::StateSet;
 use crate::backend::Backend;
 use crate::contract::{Contract, Holder, LookupError, Ordinal, Slot, SlotKey};
 use crate::device::TensorView;
-use crate::tensor::{Bound, Tensor};
+use crate::tensor::{Bound, BoundTensor, Tensor};
 
 /// The outputs of one launch. They borrow the session, whose next launch
 /// overwrites them.
@@ -95,7 +95,7 @@ impl<'s, 'rt, B: Backend> Outputs<'s, 'rt, B> {
     pub fn take<'k>(
         &mut self,
         key: impl Into<SlotKey<'k>>,
-    ) -> Result<Tensor<Bound<'rt, B>>, OutputError> {
+    ) -> Result<BoundTensor<'rt, B>, OutputError> {
         let contract = self.session.contract();
         let output = contract.output(key)?;
         let (ordinal, name) = (output.ordinal(), output.name());

@@ -26,6 +26,7 @@ use crate::shape::Shape;
 use host::{HostBuffer, check_element};
 
 mod sealed {
+    #[expect(unnameable_types, reason = "seals the traits of this module")]
     pub trait Sealed {}
 }
 
@@ -64,21 +65,27 @@ pub trait HostState: State {
 /// # Ok::<(), metaneff_binding::Error>(())
 /// ```
 #[must_use]
+#[derive(Clone)]
 pub struct Tensor<S: State> {
     pub(crate) state: S,
 }
 
 /// Host data that no slot has seen.
+#[derive(Clone)]
 pub struct Unbound<'a> {
     pub(crate) host: HostBuffer<'a>,
 }
 
 /// Host data that fits one slot of one contract.
+#[derive(Clone)]
 pub struct Validated<'a> {
     pub(crate) host: HostBuffer<'a>,
     pub(crate) ordinal: Ordinal,
     pub(crate) contract: ContractId,
 }
+
+/// A device tensor in a slot: the buffer is owned, and freed with this value.
+pub type BoundTensor<'rt, B> = Tensor<Bound<'rt, B>>;
 
 /// A device buffer in a slot of one contract.
 pub struct Bound<'rt, B: Backend> {

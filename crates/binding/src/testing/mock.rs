@@ -1,12 +1,5 @@
 //! A mock of [`Backend`], made by mockall.
 
-#![expect(
-    missing_docs,
-    clippy::must_use_candidate,
-    unreachable_pub,
-    reason = "generated expectations; mockall documents their forms"
-)]
-
 use std::ffi::CStr;
 use std::time::Duration;
 
