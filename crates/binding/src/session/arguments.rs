@@ -63,6 +63,11 @@ impl<B: Backend> ArgumentRef<'_, '_, B> {
 
 /// A type that is one input of a launch: a validated tensor, a bound tensor, a
 /// reference to a bound tensor, or an [`Argument`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no input of a launch on `{B}`",
+    label = "neither validated for a slot nor bound on this backend",
+    note = "`Slot::validate` makes an input of a host tensor"
+)]
 pub trait AsArgument<'rt, B: Backend>: sealed::Sealed {
     /// Looks at it.
     fn as_argument(&self) -> ArgumentRef<'_, 'rt, B>;
