@@ -10,7 +10,17 @@
 //! `metaneff-binding` turns it into a checked contract, `metaneff-hlo` into a
 //! verified module.
 
+#![forbid(unsafe_code)]
+
+mod decode;
+pub mod neff;
 pub mod nrt;
+mod wire;
+
+pub use decode::{
+    DecodeError, FREE_ALLOCATION, MAX_AMPLIFICATION, decode_hlo, decode_metaneff, unwrap_hlo_proto,
+};
+pub use wire::{WireError, WireType};
 
 /// The messages of `metaneff.proto`: the contract between host and device.
 #[allow(
