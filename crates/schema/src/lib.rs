@@ -10,8 +10,7 @@
 //! `metaneff-binding` turns it into a checked contract, `metaneff-hlo` into a
 //! verified module.
 
-#![forbid(unsafe_code)]
-
+pub mod cores;
 mod decode;
 pub mod neff;
 pub mod nrt;
