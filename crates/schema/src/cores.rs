@@ -124,10 +124,25 @@ impl CoreRange {
         number: Option<&str>,
         total: u32,
     ) -> Result<Self, CoreRangeError> {
-        if let Some(list) = visible {
-            return list.parse::<Self>()?.within(total);
+        let visible = visible.map(str::parse).transpose()?;
+        let requested = number.map_or(Ok(0), |text| index_of(text, text))?;
+        Self::choose(visible, requested, total)
+    }
+
+    /// As [`select`](Self::select), with the values parsed already; a
+    /// `requested` number of 0 means all cores.
+    ///
+    /// # Errors
+    ///
+    /// [`CoreRangeError`], naming the offending number.
+    pub fn choose(
+        visible: Option<Self>,
+        requested: u32,
+        total: u32,
+    ) -> Result<Self, CoreRangeError> {
+        if let Some(range) = visible {
+            return range.within(total);
         }
-        let requested = number.map_or(Ok(0), |text| index(text.trim()))?;
         if requested > total {
             return Err(CoreRangeError::TooMany { requested, total });
         }
@@ -241,10 +256,6 @@ impl fmt::Display for CoreRange {
             write!(f, "{}-{}", self.first, self.last)
         }
     }
-}
-
-fn index(text: &str) -> Result<u32, CoreRangeError> {
-    index_of(text, text)
 }
 
 /// Digits only: the standard parser would take a sign too. The largest number
