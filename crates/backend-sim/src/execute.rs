@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metaneff_binding::{BackendError, Cause, Completion, Core, Placement, Side};
+use metaneff_binding::{BackendError, Cause, Completion, Placement, Side};
 use metaneff_schema::nrt::Status;
 
 use crate::config::{Concurrency, ExtraNames};

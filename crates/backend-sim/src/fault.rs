@@ -40,6 +40,7 @@ use crate::sync::lock;
 #[non_exhaustive]
 pub enum Call {
     /// `nrt_init`, which [`Lifecycle::init`](crate::Lifecycle::init) stands for.
+    /// It can fail, and no more: each initialisation reads its plan anew.
     Init,
     /// `nrt_load` and `nrt_load_collectives`.
     Load,

@@ -22,6 +22,8 @@ mod sim;
 mod storage;
 mod sync;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod world;
 

@@ -518,9 +518,10 @@ impl Backend for Sim {
     }
 
     fn tensor_set(&self) -> Result<SimTensorSet, BackendError> {
-        self.shared.open("nrt_allocate_tensor_set")?;
         let set = SimTensorSet::new(next_id(), self.shared.id);
-        lock(&self.shared.registry).sets.insert(set.id);
+        let mut registry = lock(&self.shared.registry);
+        self.shared.open("nrt_allocate_tensor_set")?;
+        registry.sets.insert(set.id);
         Ok(set)
     }
 

@@ -149,10 +149,6 @@ impl TensorInner {
         })
     }
 
-    pub(crate) fn size(&self) -> usize {
-        read(&self.view).size
-    }
-
     /// Shows `storage` instead of what the tensor showed so far.
     pub(crate) fn attach(&self, storage: Arc<Storage>) {
         let size = storage.size();
