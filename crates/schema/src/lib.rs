@@ -10,6 +10,8 @@
 //! `metaneff-binding` turns it into a checked contract, `metaneff-hlo` into a
 //! verified module.
 
+#![forbid(unsafe_code)]
+
 pub mod cores;
 mod decode;
 pub mod neff;
