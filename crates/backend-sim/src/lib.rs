@@ -9,6 +9,7 @@ mod dump;
 pub mod environment;
 mod execute;
 pub mod fault;
+mod graph;
 mod instance;
 mod lifecycle;
 mod memory;
