@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod compose;
+pub mod cores;
 mod decode;
 mod document;
 pub mod neff;
