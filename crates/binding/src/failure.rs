@@ -8,7 +8,9 @@ use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
 use crate::model::{LoadError, WeightsError};
-use crate::session::{BindError, ExecuteError, OutputError, SessionError, StatesError};
+use crate::session::{
+    BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
+};
 use crate::tensor::TensorError;
 
 /// A refused step: what was given to it, and the reason.
@@ -149,6 +151,9 @@ pub enum Error {
     /// The execution failed.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
+    /// An output holds a NaN, which the caller rejects.
+    #[error(transparent)]
+    Numerical(#[from] NumericalError),
     /// There is no such output, or it is not there to take.
     #[error(transparent)]
     Output(#[from] OutputError),
