@@ -1,6 +1,8 @@
 //! Errors of verification and execution.
 
 use crate::array::ViewError;
+use crate::custom::CustomCallError;
+use crate::world::CollectiveError;
 
 /// Why a kernel failed.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +79,22 @@ pub enum ExecuteError {
         site: Box<Site>,
         /// What is not supported.
         what: String,
+    },
+    /// A collective did not come about.
+    #[error("{site}: {source}")]
+    Collective {
+        /// The instruction.
+        site: Box<Site>,
+        /// Why.
+        source: CollectiveError,
+    },
+    /// A custom call failed.
+    #[error("{site}: {source}")]
+    CustomCall {
+        /// The instruction.
+        site: Box<Site>,
+        /// Why.
+        source: CustomCallError,
     },
     /// There are more or fewer inputs than parameters.
     #[error("{found} inputs where the module takes {expected}")]

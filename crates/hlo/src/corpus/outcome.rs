@@ -12,6 +12,7 @@ use crate::ir::Module;
 use crate::numerics::Numeric;
 use crate::options::ExecuteOptions;
 use crate::verify::{Problem, VerifyError};
+use crate::world::World;
 
 use super::case::{Case, CaseError};
 use super::compare::{Comparison, compare};
@@ -141,6 +142,9 @@ pub enum CaseFailure {
         /// Outputs.
         found: usize,
     },
+    /// A device's thread panicked.
+    #[error("a device's thread panicked")]
+    Panicked,
     /// Outputs are out of tolerance.
     #[error("output {index} of device {device}: {failed} of {elements} elements out of tolerance, the first at {first}: expected {expected}, found {found}")]
     Tolerance {
@@ -170,6 +174,7 @@ impl CaseFailure {
             Self::Execute(error) => matches!(
                 error,
                 ExecuteError::Unsupported { .. }
+                    | ExecuteError::CustomCall { .. }
                     | ExecuteError::Kernel { source: KernelError::Unsupported { .. }, .. }
             ),
             _ => false,
@@ -257,11 +262,29 @@ fn execute(
         .map(|device| inputs(case, device, executable.module()))
         .collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
-    let execute = |device: usize, options: &ExecuteOptions| {
+    let inputs = &inputs;
+    let execute = move |device: usize, options: &ExecuteOptions| {
         let bytes: Vec<&[u8]> = inputs[device].iter().map(Array::bytes).collect();
         executable.execute(&bytes, options)
     };
-    let executions = vec![execute(0, options)?];
+    if devices == 1 {
+        return Ok((vec![execute(0, options)?], start.elapsed()));
+    }
+    let places = World::new(case.replicas, case.partitions).devices();
+    let executions = std::thread::scope(|scope| {
+        let threads: Vec<_> = places
+            .into_iter()
+            .enumerate()
+            .map(|(index, device)| {
+                let options = ExecuteOptions { device: Some(device), ..options.clone() };
+                scope.spawn(move || execute(index, &options))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| CaseFailure::Panicked)?.map_err(Into::into))
+            .collect::<Result<Vec<_>, CaseFailure>>()
+    })?;
     Ok((executions, start.elapsed()))
 }
 

@@ -1,10 +1,12 @@
 //! Which code executes which instruction, and control flow.
 
-use crate::array::ArrayView;
+use crate::array::{ArrayView, ArrayViewMut, Buffer};
+use crate::custom::Call;
 use crate::element::{ElementType, Pred};
-use crate::ir::{ComputationIndex, Op};
+use crate::ir::{BinaryOp, ComputationIndex, CustomCall, Op, UnaryOp};
 use crate::kernels;
 use crate::lanes::{LaneOp, apply, lane_op};
+use crate::shape::Shape;
 
 use super::run::{Fault, Frame, Run};
 use super::value::Value;
@@ -24,8 +26,12 @@ impl<'a> Run<'a> {
             Op::Call { computation } | Op::Fusion { computation } => {
                 Ok(self.call(*computation, std::mem::take(frame.operands))?)
             }
+            Op::DivideByPower => self.divide_by_power(&frame),
             Op::While { condition, body } => self.while_loop(frame, *condition, *body),
             Op::Conditional { branches } => self.conditional(frame, branches),
+            Op::Collective(collective) => self.collective(&frame, collective),
+            Op::CustomCall(call) => self.custom_call(&frame, call),
+            Op::PartitionId | Op::ReplicaId => self.device_id(&frame),
             Op::Map { computation } => self.map(&frame, *computation),
             Op::Reduce { dims, computation } => self.reduce(&frame, dims, *computation),
             Op::Unary(_)
@@ -92,6 +98,53 @@ impl<'a> Run<'a> {
             self.filled(result, |out, run| Ok(apply(op, &args, out, run.context())?))?;
         splats.into_iter().flatten().for_each(|splat| self.pool.give_buffer(splat));
         Ok(value)
+    }
+
+    fn divide_by_power(&mut self, frame: &Frame<'_, 'a>) -> Result<Value<'a>, Fault> {
+        let (dividend, base, exponent) = (frame.view(0)?, frame.view(1)?, frame.view(2)?);
+        let (result, context) = (frame.result()?, self.context());
+        let binary = |op| LaneOp::Binary(op);
+        let negated = self.filled(result, |out, _| {
+            Ok(apply(LaneOp::Unary(UnaryOp::Negate), &[exponent], out, context)?)
+        })?;
+        let power = self.filled(result, |out, _| {
+            Ok(apply(binary(BinaryOp::Power), &[base, negated.view(result)?], out, context)?)
+        })?;
+        self.filled(result, |out, _| {
+            Ok(apply(binary(BinaryOp::Multiply), &[dividend, power.view(result)?], out, context)?)
+        })
+    }
+
+    fn custom_call(
+        &mut self,
+        frame: &Frame<'_, 'a>,
+        custom: &CustomCall,
+    ) -> Result<Value<'a>, Fault> {
+        let mut leaves = Vec::new();
+        for (index, operand) in frame.operands.iter().enumerate() {
+            operand.leaves(frame.shape(index), &mut leaves);
+        }
+        let operands = leaves
+            .iter()
+            .map(|(shape, bytes)| ArrayView::new(shape.element(), shape.dims(), bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+        let shape = frame.instruction.shape();
+        let results = shape.leaves();
+        let mut buffers = results
+            .iter()
+            .map(|result| self.pool.take(result.byte_size()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut outs = results
+            .iter()
+            .zip(&mut buffers)
+            .map(|(result, buffer)| {
+                ArrayViewMut::new(result.element(), result.dims(), buffer.bytes_mut())
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let call =
+            Call { target: &custom.target, config: &custom.config, operands: &operands };
+        self.targets.call(call, &mut outs).map_err(Fault::CustomCall)?;
+        Ok(nested(shape, &mut buffers.into_iter()))
     }
 
     fn while_loop(
@@ -220,8 +273,8 @@ impl<'a> Run<'a> {
 }
 
 fn three<'v>(
-    outs: &'v mut [crate::array::ArrayViewMut<'_>],
-) -> Result<[crate::array::ArrayViewMut<'v>; 3], Fault> {
+    outs: &'v mut [ArrayViewMut<'_>],
+) -> Result<[ArrayViewMut<'v>; 3], Fault> {
     let [a, b, c] = outs else { return Err(arity(3)) };
     Ok([a.reborrow(), b.reborrow(), c.reborrow()])
 }
@@ -229,6 +282,17 @@ fn three<'v>(
 /// Verification has made sure of the number of results.
 fn arity(expected: usize) -> Fault {
     Fault::Unsupported(format!("a result of other than {expected} arrays"))
+}
+
+/// The value of `shape` whose arrays, depth first, are `buffers`.
+fn nested<'a>(shape: &Shape, buffers: &mut impl Iterator<Item = Buffer>) -> Value<'a> {
+    match shape {
+        Shape::Tuple(elements) => {
+            Value::Tuple(elements.iter().map(|element| nested(element, buffers)).collect())
+        }
+        Shape::Array(_) => buffers.next().map_or(Value::Token, Value::from),
+        Shape::Token => Value::Token,
+    }
 }
 
 fn truth(value: &Value<'_>) -> bool {

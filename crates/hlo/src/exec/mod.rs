@@ -1,5 +1,6 @@
 //! Execution of verified modules.
 
+mod collective;
 mod control;
 mod movement;
 mod reduce;
@@ -9,6 +10,7 @@ mod value;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::custom::CustomCalls;
 use crate::array::{Array, ArrayView, Buffer};
 use crate::element::{ElementType, with_element};
 use crate::error::ExecuteError;
@@ -16,6 +18,7 @@ use crate::ir::Module;
 use crate::numerics::Numeric;
 use crate::options::{ExecuteOptions, NanPolicy};
 use crate::plan::Plan;
+use crate::rewrite;
 use crate::shape::{ArrayShape, Shape};
 
 use run::Run;
@@ -42,6 +45,7 @@ pub use run::Event;
 pub struct Executable {
     module: Arc<Module>,
     plan: Plan,
+    targets: CustomCalls,
     pool: Mutex<Pool>,
 }
 
@@ -61,9 +65,16 @@ impl Executable {
     /// Plans the execution of `module`.
     #[must_use]
     pub fn new(module: impl Into<Arc<Module>>) -> Self {
-        let module = module.into();
+        let module = rewrite::as_compiled(module.into());
         let plan = Plan::new(&module);
-        Self { module, plan, pool: Mutex::default() }
+        Self { module, plan, targets: CustomCalls::default(), pool: Mutex::default() }
+    }
+
+    /// The same with other targets of custom calls than the default ones.
+    #[must_use]
+    pub fn with_custom_calls(mut self, targets: CustomCalls) -> Self {
+        self.targets = targets;
+        self
     }
 
     /// The module.
@@ -110,8 +121,13 @@ impl Executable {
     ) -> Result<Execution, ExecuteError> {
         let args = self.arguments(inputs)?;
         let pool = std::mem::take(&mut *self.pool.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut run = Run::new(&self.module, &self.plan, options, pool, observer);
+        let mut run = Run::new(&self.module, &self.plan, &self.targets, options, pool, observer);
         let result = run.call(self.module.entry, args);
+        if result.is_err()
+            && let Some(device) = &options.device
+        {
+            device.abort();
+        }
         let execution = result.and_then(|value| self.finish(value, &run));
         *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = run.into_pool();
         execution

@@ -2,14 +2,19 @@
 
 use crate::array::{ArrayView, ArrayViewMut, Buffer};
 use crate::attributes::Monoid;
-use crate::element::{ElementType, with_element};
+use crate::element::{ElementType, Pred, S4, U4};
+use num_complex::Complex;
+
 use crate::ir::ComputationIndex;
 use crate::kernels;
-use crate::numerics::{Arithmetic, Numeric, supports};
+use crate::numerics::{Arithmetic, NarrowFloat, convert, supports};
+use crate::options::NarrowReduce;
 
 use super::run::{Fault, Frame, Run};
 use super::value::Value;
 
+/// Edge of the windows in which XLA reduces long dimensions.
+const WINDOW: usize = 32;
 /// Partial results that a reduction of adjacent elements keeps.
 const PARTIALS: usize = 16;
 
@@ -63,6 +68,27 @@ impl<'a> Run<'a> {
         let mut sorted = reduced.to_vec();
         sorted.sort_unstable();
         let order: Vec<usize> = sorted.into_iter().chain(kept).collect();
+        self.reordered(operand, &order)
+    }
+
+    /// The operand as `f32`.
+    fn widened(&mut self, operand: ArrayView<'_>) -> Result<Buffer, Fault> {
+        let mut buffer = self.pool.take(operand.element_count() * size_of::<f32>())?;
+        let out = ArrayViewMut::new(ElementType::F32, operand.dims(), buffer.bytes_mut())?;
+        convert(operand, out)?;
+        Ok(buffer)
+    }
+
+    /// The operand with the reduced dimensions after the others; `None` if
+    /// they are.
+    fn reduced_last(
+        &mut self,
+        operand: ArrayView<'_>,
+        reduced: &[usize],
+    ) -> Result<Option<Buffer>, Fault> {
+        let rank = operand.dims().len();
+        let mut order: Vec<usize> = (0..rank).filter(|dim| !reduced.contains(dim)).collect();
+        order.extend((0..rank).filter(|dim| reduced.contains(dim)));
         self.reordered(operand, &order)
     }
 
@@ -149,6 +175,14 @@ fn reduce_monoid(
     monoid: Monoid,
     out: ArrayViewMut<'_>,
 ) -> Result<(), Fault> {
+    let element = operand.element();
+    if matches!(monoid, Monoid::Add | Monoid::Multiply)
+        && element.is_float()
+        && element.byte_size() < 4
+        && run.options().narrow_reduce == NarrowReduce::Xla
+    {
+        return reduce_narrow(run, operand, init, reduced, monoid, out);
+    }
     // Neighbouring dimensions of one kind count as one; those of size 1 as none.
     let mut runs: Vec<(usize, bool)> = Vec::new();
     for (dim, &size) in operand.dims().iter().enumerate() {
@@ -159,7 +193,6 @@ fn reduce_monoid(
             _ => runs.push((size, kind)),
         }
     }
-    let element = operand.element();
     let pattern: Vec<bool> = runs.iter().map(|run| run.1).collect();
     let sizes = |outer, middle, inner| Sizes { outer, middle, inner };
     let (sizes, ordered) = match pattern[..] {
@@ -171,10 +204,7 @@ fn reduce_monoid(
         [false, true, false] => (sizes(runs[0].0, runs[1].0, runs[2].0), None),
         _ => {
             let (steps, lanes) = self::sizes(operand.dims(), reduced);
-            let rank = operand.dims().len();
-            let mut order: Vec<usize> = (0..rank).filter(|dim| !reduced.contains(dim)).collect();
-            order.extend((0..rank).filter(|dim| reduced.contains(dim)));
-            (sizes(lanes, steps, 1), run.reordered(operand, &order)?)
+            (sizes(lanes, steps, 1), run.reduced_last(operand, reduced)?)
         }
     };
     let dims = [operand.element_count()];
@@ -182,11 +212,86 @@ fn reduce_monoid(
         Some(buffer) => ArrayView::new(element, &dims, buffer.bytes())?,
         None => operand,
     };
-    with_element!(element, T => reduce_typed::<T>(operand, init, sizes, monoid, out)?);
+    reduce_wide(run, operand, init, sizes, monoid, out)?;
     if let Some(buffer) = ordered {
         run.pool.give_buffer(buffer);
     }
     Ok(())
+}
+
+/// Reduces a type narrower than `f32` as XLA does on a CPU: see
+/// [`NarrowReduce::Xla`].
+fn reduce_narrow(
+    run: &mut Run<'_>,
+    operand: ArrayView<'_>,
+    init: ArrayView<'_>,
+    reduced: &[usize],
+    monoid: Monoid,
+    mut out: ArrayViewMut<'_>,
+) -> Result<(), Fault> {
+    let ordered = run.reduced_last(operand, reduced)?;
+    let bytes = ordered.as_ref().map_or(operand.bytes(), Buffer::bytes);
+    let count = [operand.element_count()];
+    let values = ArrayView::new(operand.element(), &count, bytes)?;
+    let dims: Vec<usize> = (0..operand.dims().len())
+        .filter(|dim| reduced.contains(dim))
+        .map(|dim| operand.dims()[dim])
+        .collect();
+    let steps: usize = dims.iter().product();
+    with_narrow!(operand.element(), T => {
+        let init = init.values::<T>()?[0];
+        let combine = |accumulator: T, value: T| {
+            let (accumulator, value) =
+                (NarrowFloat::to_f32(accumulator), NarrowFloat::to_f32(value));
+            NarrowFloat::from_f32(match monoid {
+                Monoid::Multiply => accumulator * value,
+                _ => accumulator + value,
+            })
+        };
+        let values = values.values::<T>()?;
+        for (row, out) in out.values_mut::<T>()?.iter_mut().enumerate() {
+            *out = windowed(&values[row * steps..(row + 1) * steps], &dims, init, &combine);
+        }
+    }, else return Err(Fault::Unsupported("a wide type to be reduced as a narrow one".into())));
+    if let Some(buffer) = ordered {
+        run.pool.give_buffer(buffer);
+    }
+    Ok(())
+}
+
+/// Reduces an array of `dims` to one element: while a dimension exceeds
+/// [`WINDOW`], in windows of that size whose padding is split between both ends.
+fn windowed<T: Copy>(
+    values: &[T],
+    dims: &[usize],
+    init: T,
+    combine: &impl Fn(T, T) -> T,
+) -> T {
+    if dims.iter().all(|&dim| dim <= WINDOW) || values.is_empty() {
+        return values.iter().fold(init, |accumulator, &value| combine(accumulator, value));
+    }
+    let sizes: Vec<usize> = dims.iter().map(|&dim| dim.min(WINDOW)).collect();
+    let counts: Vec<usize> =
+        dims.iter().zip(&sizes).map(|(dim, &size)| dim.div_ceil(size)).collect();
+    let mut partial = vec![init; counts.iter().product()];
+    // In row-major order every window meets its elements in that order.
+    let mut position = vec![0; dims.len()];
+    for &value in values {
+        let mut window = 0;
+        for (dim, &place) in position.iter().enumerate() {
+            let low = (counts[dim] * sizes[dim] - dims[dim]) / 2;
+            window = window * counts[dim] + (place + low) / sizes[dim];
+        }
+        partial[window] = combine(partial[window], value);
+        for (place, &size) in position.iter_mut().zip(dims).rev() {
+            *place += 1;
+            if *place < size {
+                break;
+            }
+            *place = 0;
+        }
+    }
+    windowed(&partial, &counts, init, combine)
 }
 
 /// A reduction of the middle of three dimensions.
@@ -197,8 +302,53 @@ struct Sizes {
     inner: usize,
 }
 
-/// Reduces in the compute type and rounds once.
-fn reduce_typed<T: Numeric>(
+/// Reduces in the type that computes for the element type, and rounds once.
+fn reduce_wide(
+    run: &mut Run<'_>,
+    operand: ArrayView<'_>,
+    init: ArrayView<'_>,
+    sizes: Sizes,
+    monoid: Monoid,
+    mut out: ArrayViewMut<'_>,
+) -> Result<(), Fault> {
+    macro_rules! reduced {
+        ($($variant:ident => $T:ty),*) => {
+            match operand.element() {
+                $(ElementType::$variant => {
+                    reduce_typed::<$T>(operand, init, sizes, monoid, out)?;
+                })*
+                _ => {
+                    let wide = run.widened(operand)?;
+                    let wide_init = run.widened(init)?;
+                    let mut result = run.pool.take(out.element_count() * size_of::<f32>())?;
+                    reduce_typed::<f32>(
+                        f32_view(&wide, operand.dims())?,
+                        f32_view(&wide_init, &[])?,
+                        sizes,
+                        monoid,
+                        ArrayViewMut::new(ElementType::F32, out.dims(), result.bytes_mut())?,
+                    )?;
+                    convert(f32_view(&result, out.dims())?, out.reborrow())?;
+                    for buffer in [wide, wide_init, result] {
+                        run.pool.give_buffer(buffer);
+                    }
+                }
+            }
+        };
+    }
+    reduced!(
+        Pred => Pred, S4 => S4, S8 => i8, S16 => i16, S32 => i32, S64 => i64,
+        U4 => U4, U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+        F32 => f32, F64 => f64, C64 => Complex<f32>, C128 => Complex<f64>
+    );
+    Ok(())
+}
+
+fn f32_view<'v>(buffer: &'v Buffer, dims: &'v [usize]) -> Result<ArrayView<'v>, Fault> {
+    Ok(ArrayView::new(ElementType::F32, dims, buffer.bytes())?)
+}
+
+fn reduce_typed<T: Arithmetic>(
     operand: ArrayView<'_>,
     init: ArrayView<'_>,
     sizes: Sizes,
@@ -220,60 +370,49 @@ fn reduce_typed<T: Numeric>(
         };
     }
     with!(
-        Add => Arithmetic::add, Multiply => Arithmetic::multiply,
-        Maximum => Arithmetic::maximum, Minimum => Arithmetic::minimum,
-        And => Arithmetic::and, Or => Arithmetic::or, Xor => Arithmetic::xor
+        Add => T::add, Multiply => T::multiply, Maximum => T::maximum, Minimum => T::minimum,
+        And => T::and, Or => T::or, Xor => T::xor
     );
     Ok(())
 }
 
-fn reduce_with<T: Numeric>(
+fn reduce_with<T: Copy>(
     values: &[T],
     init: T,
     sizes: Sizes,
-    combine: impl Fn(T::Compute, T::Compute) -> T::Compute + Copy,
+    combine: impl Fn(T, T) -> T + Copy,
     out: &mut [T],
 ) {
-    let init = init.load();
     if sizes.inner == 1 {
         for (out, row) in out.iter_mut().zip(values.chunks_exact(sizes.middle)) {
-            *out = T::store(combine(init, reduce_row(row, combine).unwrap_or(init)));
+            *out = combine(init, reduce_row(row, combine).unwrap_or(init));
         }
         return;
     }
-    let mut accumulators = vec![init; sizes.inner];
     let planes = values.chunks_exact(sizes.middle * sizes.inner);
     for (out, plane) in out.chunks_exact_mut(sizes.inner).zip(planes).take(sizes.outer) {
-        accumulators.fill(init);
+        out.fill(init);
         for row in plane.chunks_exact(sizes.inner) {
-            for (accumulator, &value) in accumulators.iter_mut().zip(row) {
-                *accumulator = combine(*accumulator, value.load());
+            for (out, &value) in out.iter_mut().zip(row) {
+                *out = combine(*out, value);
             }
-        }
-        for (out, &accumulator) in out.iter_mut().zip(&accumulators) {
-            *out = T::store(accumulator);
         }
     }
 }
 
 /// Reduces adjacent elements: [`PARTIALS`] interleaved partial results, which
 /// are then reduced pairwise. The order depends on the length alone.
-fn reduce_row<T: Numeric>(
-    row: &[T],
-    combine: impl Fn(T::Compute, T::Compute) -> T::Compute + Copy,
-) -> Option<T::Compute> {
+fn reduce_row<T: Copy>(row: &[T], combine: impl Fn(T, T) -> T + Copy) -> Option<T> {
     let mut chunks = row.chunks_exact(PARTIALS);
-    let tail = chunks.remainder().iter().map(|value| value.load()).reduce(combine);
+    let tail = chunks.remainder().iter().copied().reduce(combine);
     let Some(first) = chunks.next() else {
         return tail;
     };
-    let mut partials = [first[0].load(); PARTIALS];
-    for (partial, value) in partials.iter_mut().zip(first) {
-        *partial = value.load();
-    }
+    let mut partials = [first[0]; PARTIALS];
+    partials.copy_from_slice(first);
     for chunk in chunks {
-        for (partial, value) in partials.iter_mut().zip(chunk) {
-            *partial = combine(*partial, value.load());
+        for (partial, &value) in partials.iter_mut().zip(chunk) {
+            *partial = combine(*partial, value);
         }
     }
     let mut width = PARTIALS / 2;

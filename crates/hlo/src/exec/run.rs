@@ -1,5 +1,6 @@
 //! One execution: its state and the walk over instructions.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,8 @@ use crate::kernels::Context;
 use crate::options::{ExecuteOptions, NanPolicy};
 use crate::plan::Plan;
 use crate::shape::{ArrayShape, Shape};
+use crate::world::CollectiveError;
+use crate::custom::{CustomCallError, CustomCalls};
 
 use super::has_nan;
 use super::value::{Data, Pool, Value};
@@ -32,17 +35,22 @@ pub struct Event<'a> {
 pub(super) struct Run<'a> {
     pub(super) module: &'a Module,
     pub(super) plan: &'a Plan,
+    pub(super) targets: &'a CustomCalls,
     options: &'a ExecuteOptions,
     pub(super) pool: Pool,
     steps: u64,
     numerical_error: bool,
     observer: Option<&'a mut dyn FnMut(Event<'_>)>,
+    /// How often each collective was executed.
+    rounds: HashMap<(u32, u32), u64>,
 }
 
 /// Why an instruction failed, before its name is attached.
 pub(super) enum Fault {
     Kernel(KernelError),
     Unsupported(String),
+    Collective(CollectiveError),
+    CustomCall(CustomCallError),
     /// An error that names its instruction already.
     Named(ExecuteError),
 }
@@ -82,6 +90,8 @@ pub(super) struct Frame<'f, 'a> {
     pub(super) computation: &'a Computation,
     pub(super) instruction: &'a Instruction,
     pub(super) operands: &'f mut Vec<Value<'a>>,
+    /// Indices of the computation and the instruction.
+    pub(super) place: (u32, u32),
 }
 
 impl<'a> Frame<'_, 'a> {
@@ -136,11 +146,12 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         module: &'a Module,
         plan: &'a Plan,
+        targets: &'a CustomCalls,
         options: &'a ExecuteOptions,
         pool: Pool,
         observer: Option<&'a mut dyn FnMut(Event<'_>)>,
     ) -> Self {
-        Self { module, plan, options, pool, steps: 0, numerical_error: false, observer }
+        Self { module, plan, targets, options, pool, steps: 0, numerical_error: false, observer, rounds: HashMap::new() }
     }
 
     pub(super) fn options(&self) -> &'a ExecuteOptions {
@@ -199,7 +210,8 @@ impl<'a> Run<'a> {
                         let value = if last { slot.take() } else { slot.clone() };
                         operands.push(value.unwrap_or(Value::Token));
                     }
-                    let frame = Frame { computation, instruction, operands: &mut operands };
+                    let place = (index.0, u32::try_from(position).unwrap_or(u32::MAX));
+                    let frame = Frame { computation, instruction, operands: &mut operands, place };
                     let value = self
                         .evaluate(frame)
                         .map_err(|fault| named(fault, computation, instruction))?;
@@ -220,6 +232,14 @@ impl<'a> Run<'a> {
         let root = slots[computation.root().get()].take().unwrap_or(Value::Token);
         slots.into_iter().flatten().for_each(|value| self.pool.give(value));
         Ok(root)
+    }
+
+    /// A name for the collective of a frame, the same on all devices, and the
+    /// number of its executions before this one.
+    pub(super) fn next_round(&mut self, frame: &Frame<'_, 'a>) -> ((u32, u32), u64) {
+        let round = self.rounds.entry(frame.place).or_default();
+        *round += 1;
+        (frame.place, *round - 1)
     }
 
     /// Counts a step and checks the limits.
@@ -359,6 +379,12 @@ fn named(fault: Fault, computation: &Computation, instruction: &Instruction) -> 
         }
         Fault::Unsupported(what) => {
             ExecuteError::Unsupported { site: site(computation, instruction), what }
+        }
+        Fault::Collective(source) => {
+            ExecuteError::Collective { site: site(computation, instruction), source }
+        }
+        Fault::CustomCall(source) => {
+            ExecuteError::CustomCall { site: site(computation, instruction), source }
         }
         Fault::Named(error) => error,
     }

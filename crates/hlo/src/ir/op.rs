@@ -212,6 +212,10 @@ pub enum Op {
     /// Also `copy-start`'s plain relatives: the operand as it is.
     Copy,
     CustomCall(Box<CustomCall>),
+    /// Operand 0 divided by the power of operands 1 and 2, on integers, as
+    /// XLA's compiler rewrites it: a product with the power of the negated
+    /// exponent.
+    DivideByPower,
     Domain,
     Dot(Box<DotDims>),
     DynamicSlice,

@@ -11,9 +11,11 @@ mod gemm;
 mod movement;
 mod scatter;
 mod slicing;
+mod sort;
 #[cfg(test)]
 mod testing;
 mod walk;
+mod window;
 
 pub(crate) use convolution::convolution;
 pub(crate) use dot::dot;
@@ -21,6 +23,8 @@ pub(crate) use gather::gather;
 pub(crate) use movement::{broadcast, concatenate, iota, pad, reverse, slice, transpose};
 pub(crate) use scatter::scatter;
 pub(crate) use slicing::{dynamic_slice, dynamic_update_slice};
+pub(crate) use sort::{sort, top_k};
+pub(crate) use window::{reduce_window, select_and_scatter};
 
 use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{
@@ -89,72 +93,6 @@ fn pending(what: &str) -> Result<(), KernelError> {
     Err(KernelError::Unsupported {
         what: what.to_owned(),
     })
-}
-
-/// `sort` in place along `dimension`; always stable.
-///
-/// # Errors
-///
-/// A region's error.
-pub fn sort(
-    _operands: &mut [ArrayViewMut<'_>],
-    _dimension: usize,
-    _comparator: Comparator<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("sort")
-}
-
-/// `topk` along the last dimension: the `k` largest (or smallest) values with
-/// their indices (`s32`), ties by the lower index; `k` is the last dimension
-/// of the results.
-///
-/// # Errors
-///
-/// [`KernelError`] if the types are not supported.
-pub fn top_k(
-    _operand: ArrayView<'_>,
-    _largest: bool,
-    _values: ArrayViewMut<'_>,
-    _indices: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("topk")
-}
-
-/// `reduce-window`, variadic: operands, initial values and results pair up.
-///
-/// # Errors
-///
-/// A region's error.
-pub fn reduce_window(
-    _operands: &[ArrayView<'_>],
-    _inits: &[ArrayView<'_>],
-    _window: &Window,
-    _combiner: Combiner<'_>,
-    _outs: &mut [ArrayViewMut<'_>],
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("reduce-window")
-}
-
-/// `select-and-scatter`: `select` takes the value selected so far and the next
-/// one and says whether the former stays.
-///
-/// # Errors
-///
-/// A region's error.
-pub fn select_and_scatter(
-    _operand: ArrayView<'_>,
-    _source: ArrayView<'_>,
-    _init: ArrayView<'_>,
-    _window: &Window,
-    _select: Comparator<'_>,
-    _scatter: Combiner<'_>,
-    _out: ArrayViewMut<'_>,
-    _context: Context<'_>,
-) -> Result<(), KernelError> {
-    pending("select-and-scatter")
 }
 
 /// `fft`.

@@ -9,7 +9,7 @@ use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{Comparison, Direction};
 use crate::element::{
     Element, ElementType, F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
-    F8E5M2FNUZ, F8E8M0FNU, Pred, S4, U4, with_element, with_word,
+    F8E5M2FNUZ, F8E8M0FNU, Pred, S4, U4, with_element, with_narrow, with_word,
 };
 use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};
@@ -201,60 +201,6 @@ macro_rules! with_integer {
     };
 }
 
-/// Evaluates `$body` with `$T` bound to the narrow floating-point type that
-/// stores `$element`, or `$other`.
-macro_rules! with_narrow {
-    ($element:expr, $T:ident => $body:expr, else $other:expr) => {
-        match $element {
-            ElementType::F16 => {
-                type $T = f16;
-                $body
-            }
-            ElementType::BF16 => {
-                type $T = bf16;
-                $body
-            }
-            ElementType::F8E5M2 => {
-                type $T = F8E5M2;
-                $body
-            }
-            ElementType::F8E4M3 => {
-                type $T = F8E4M3;
-                $body
-            }
-            ElementType::F8E4M3FN => {
-                type $T = F8E4M3FN;
-                $body
-            }
-            ElementType::F8E4M3B11FNUZ => {
-                type $T = F8E4M3B11FNUZ;
-                $body
-            }
-            ElementType::F8E5M2FNUZ => {
-                type $T = F8E5M2FNUZ;
-                $body
-            }
-            ElementType::F8E4M3FNUZ => {
-                type $T = F8E4M3FNUZ;
-                $body
-            }
-            ElementType::F8E3M4 => {
-                type $T = F8E3M4;
-                $body
-            }
-            ElementType::F4E2M1FN => {
-                type $T = F4E2M1FN;
-                $body
-            }
-            ElementType::F8E8M0FNU => {
-                type $T = F8E8M0FNU;
-                $body
-            }
-            _ => $other,
-        }
-    };
-}
-
 fn unary(op: UnaryOp, x: ArrayView<'_>, mut out: ArrayViewMut<'_>) -> Result<(), KernelError> {
     if op == UnaryOp::IsFinite {
         return is_finite(x, out);
@@ -342,10 +288,7 @@ fn compare(
             }
         };
     }
-    plain!(
-        F32 => f32, F64 => f64, S8 => i8, S16 => i16, S32 => i32, S64 => i64,
-        U8 => u8, U16 => u16, U32 => u32, U64 => u64
-    );
+    plain!(F32 => f32, F64 => f64, S32 => i32, S64 => i64, U32 => u32, U64 => u64);
     Ok(())
 }
 
