@@ -7,7 +7,7 @@ use crate::artifact::ArtifactError;
 use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
-use crate::model::{LoadError, WeightsError};
+use crate::model::{LoadError, UnloadError, WeightsError};
 use crate::session::{
     BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
 };
@@ -127,6 +127,9 @@ pub enum Error {
     /// The model was not loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The model was not unloaded.
+    #[error(transparent)]
+    Unload(#[from] UnloadError),
     /// Weights were refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),

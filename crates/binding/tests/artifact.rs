@@ -8,7 +8,7 @@ use metaneff_binding::{
 };
 use metaneff_schema::MetaNeffBuilder;
 use metaneff_schema::metaneff::MetaNeff;
-use metaneff_schema::neff::{NeffBuilder, NeffError};
+use metaneff_schema::neff::{BuildError, NeffBuilder, NeffError};
 use metaneff_schema::xla::{
     HloComputationProto, HloInstructionProto, HloModuleProto, PrimitiveType, ProgramShapeProto,
     ShapeProto,
@@ -63,12 +63,12 @@ fn graph(shape: &ShapeProto) -> Bytes {
     .into()
 }
 
-fn neff(graph: &Bytes) -> Bytes {
-    NeffBuilder::from_hlo(graph.clone()).unwrap().build()
+fn neff(graph: &Bytes) -> Result<Bytes, BuildError> {
+    Ok(NeffBuilder::from_hlo(graph.clone())?.build())
 }
 
-fn metaneff(graph: &Bytes) -> MetaNeff {
-    MetaNeffBuilder::from_hlo(graph.clone()).unwrap().build()
+fn metaneff(graph: &Bytes) -> Result<MetaNeff, BuildError> {
+    Ok(MetaNeffBuilder::from_hlo(graph.clone())?.build())
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn files_are_read_joined_and_run() -> Result<(), Error> {
     let graph = graph(&array(PrimitiveType::F32, &[2]));
     let folder = tempfile::tempdir().unwrap();
     let [program, contract] = ["model.neff", "model.metaneff"].map(|name| folder.path().join(name));
-    std::fs::write(&program, neff(&graph)).unwrap();
-    std::fs::write(&contract, metaneff(&graph).encode_to_vec()).unwrap();
+    std::fs::write(&program, neff(&graph).unwrap()).unwrap();
+    std::fs::write(&contract, metaneff(&graph).unwrap().encode_to_vec()).unwrap();
 
     let artifact = Artifact::open(&program, &contract)?;
     assert!(artifact.contract().is_joined());
@@ -109,9 +109,9 @@ fn files_are_read_joined_and_run() -> Result<(), Error> {
 #[test]
 fn the_packed_graph_says_the_true_types() {
     let graph = graph(&array(PrimitiveType::U64, &[2, 512]));
-    let mut message = metaneff(&graph);
+    let mut message = metaneff(&graph).unwrap();
     message.serialized_graph_def = Bytes::new();
-    let artifact = Artifact::from_bytes(neff(&graph), message.encode_to_vec()).unwrap();
+    let artifact = Artifact::from_bytes(neff(&graph).unwrap(), message.encode_to_vec()).unwrap();
     // The device sees pairs of 32-bit integers, the contract signed ones.
     let slot = artifact.contract().slot(0).unwrap();
     assert_eq!(slot.dtype(), Some(DType::U64));
@@ -123,8 +123,8 @@ fn the_packed_graph_says_the_true_types() {
 fn files_that_do_not_belong_together_are_refused() {
     let small = graph(&array(PrimitiveType::F32, &[2]));
     let large = graph(&array(PrimitiveType::F32, &[3]));
-    let contract = metaneff(&small).encode_to_vec();
-    let error = Artifact::from_bytes(neff(&large), contract.clone()).unwrap_err();
+    let contract = metaneff(&small).unwrap().encode_to_vec();
+    let error = Artifact::from_bytes(neff(&large).unwrap(), contract.clone()).unwrap_err();
     let ArtifactError::Join(error) = error else {
         panic!("{error}");
     };
@@ -144,29 +144,29 @@ fn files_that_do_not_belong_together_are_refused() {
         error,
         ArtifactError::Neff(NeffError::TooShort { found: 5, .. })
     ));
-    let error = Artifact::from_bytes(neff(&small), vec![0x0a, 0xff]).unwrap_err();
+    let error = Artifact::from_bytes(neff(&small).unwrap(), vec![0x0a, 0xff]).unwrap_err();
     assert!(matches!(error, ArtifactError::Decode(_)));
 }
 
 #[test]
 fn unknown_fields_are_no_reason_to_refuse() {
     let graph = graph(&array(PrimitiveType::F32, &[2]));
-    let mut contract = metaneff(&graph).encode_to_vec();
+    let mut contract = metaneff(&graph).unwrap().encode_to_vec();
     // Field 99, a string.
     contract.extend([0x9a, 0x06, 0x01, b'x']);
-    assert!(Artifact::from_bytes(neff(&graph), contract).is_ok());
+    assert!(Artifact::from_bytes(neff(&graph).unwrap(), contract).is_ok());
 }
 
 #[test]
 fn a_lenient_reading_says_what_it_tolerated() {
     let graph = graph(&array(PrimitiveType::F32, &[2]));
-    let mut message = metaneff(&graph);
+    let mut message = metaneff(&graph).unwrap();
     message.num_states = 7;
     let bytes = message.encode_to_vec();
-    let error = Artifact::from_bytes(neff(&graph), bytes.clone()).unwrap_err();
+    let error = Artifact::from_bytes(neff(&graph).unwrap(), bytes.clone()).unwrap_err();
     assert!(matches!(error, ArtifactError::Contract(_)));
     let options = ContractOptions::new().lenient();
-    let artifact = Artifact::from_bytes_with(neff(&graph), bytes, &options).unwrap();
+    let artifact = Artifact::from_bytes_with(neff(&graph).unwrap(), bytes, &options).unwrap();
     assert!(matches!(
         artifact.warnings(),
         [Finding::RoleCount {
