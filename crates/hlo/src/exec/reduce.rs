@@ -2,7 +2,7 @@
 
 use crate::array::{ArrayView, ArrayViewMut, Buffer};
 use crate::attributes::Monoid;
-use crate::element::{ElementType, Pred, S4, U4};
+use crate::element::{ElementType, Pred, S4, U4, with_narrow};
 use num_complex::Complex;
 
 use crate::ir::ComputationIndex;
