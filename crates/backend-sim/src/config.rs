@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, OobPolicy};
+use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
 use metaneff_schema::cores::{CoreRange, CoreRangeError};
 use metaneff_schema::nrt::Status;
 
@@ -34,6 +34,8 @@ pub struct Numerics {
     pub denormals: Denormals,
     /// Rounding of the operands of matrix products.
     pub dot_rounding: DotRounding,
+    /// How reductions accumulate types narrower than 32 bits.
+    pub narrow_reduce: NarrowReduce,
 }
 
 /// Time that calls take in addition to what they really take.
@@ -297,6 +299,12 @@ impl SimBuilder {
     /// Rounding of the operands of matrix products.
     pub const fn dot_rounding(mut self, rounding: DotRounding) -> Self {
         self.config.numerics.dot_rounding = rounding;
+        self
+    }
+
+    /// How reductions accumulate types narrower than 32 bits.
+    pub const fn narrow_reduce(mut self, narrow_reduce: NarrowReduce) -> Self {
+        self.config.numerics.narrow_reduce = narrow_reduce;
         self
     }
 

@@ -15,6 +15,7 @@
 //! | `METANEFF_SIM_OOB` | `xla`, `strict` | `xla` | an index outside: clamp and drop, or status 1006 |
 //! | `METANEFF_SIM_DENORMALS` | `ieee`, `ftz` | `ieee` | denormals kept, or flushed to zero |
 //! | `METANEFF_SIM_DOT` | `exact`, `bf16` | `exact` | rounding of the operands of matrix products |
+//! | `METANEFF_SIM_REDUCE` | `xla`, `wide` | `xla` | narrow types reduced as XLA does on a CPU, or in 32 bits |
 //! | `METANEFF_SIM_STEPS` | number | no limit | instructions of one execution |
 //! | `METANEFF_SIM_LATENCY` | `us`, `ms`, `s` | `0us` | time added to an execution |
 //! | `METANEFF_SIM_LOAD_LATENCY` | `us`, `ms`, `s` | `0us` | time added to a load |
@@ -35,7 +36,7 @@
 
 use std::time::Duration;
 
-use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, OobPolicy};
+use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
 use metaneff_schema::cores::CoreRange;
 
 use crate::config::{Concurrency, ExtraNames, InputDump, SimBuilder};
@@ -129,6 +130,10 @@ pub const VARIABLES: &[Variable] = &[
     variable("METANEFF_SIM_DOT", "exact or bf16", |b, v| {
         let modes = [("exact", DotRounding::Exact), ("bf16", DotRounding::Bf16)];
         choice(v, &modes).map(|m| b.dot_rounding(m))
+    }),
+    variable("METANEFF_SIM_REDUCE", "xla or wide", |b, v| {
+        let modes = [("xla", NarrowReduce::Xla), ("wide", NarrowReduce::Wide)];
+        choice(v, &modes).map(|m| b.narrow_reduce(m))
     }),
     variable("METANEFF_SIM_STEPS", "a number", |b, v| {
         some(v.parse().ok()).map(|n| b.step_budget(n))
@@ -342,6 +347,7 @@ mod tests {
             ("METANEFF_SIM_OOB", "strict"),
             ("METANEFF_SIM_DENORMALS", "ftz"),
             ("METANEFF_SIM_DOT", "bf16"),
+            ("METANEFF_SIM_REDUCE", "wide"),
             ("METANEFF_SIM_STEPS", "1000"),
             ("METANEFF_SIM_LATENCY", "1ms"),
             ("METANEFF_SIM_LOAD_LATENCY", "2ms"),
@@ -373,6 +379,7 @@ mod tests {
         assert_eq!(config.numerics.oob_policy, OobPolicy::Strict);
         assert_eq!(config.numerics.denormals, Denormals::FlushToZero);
         assert_eq!(config.numerics.dot_rounding, DotRounding::Bf16);
+        assert_eq!(config.numerics.narrow_reduce, NarrowReduce::Wide);
         assert_eq!(config.step_budget, Some(1000));
         let ms = Duration::from_millis;
         let latency = Latency::NONE.execute(ms(1)).load(ms(2)).transfer(ms(3));

@@ -170,15 +170,20 @@ impl Shared {
     }
 
     fn failed(&self, failure: Failure, limit: Option<Duration>, start: Instant) -> BackendError {
+        // Closing ends what waits, which then fails in some way or other.
+        if let Err(closed) = self.gate.check() {
+            return closed.at(CALL);
+        }
         let (status, text) = match failure {
             Failure::Deadline => return timeout(CALL, limit.unwrap_or_default(), start),
             Failure::Closed => return crate::clock::Closed.at(CALL),
             Failure::Steps(text) => (Status::TIMEOUT, text),
             Failure::OutOfBounds(text) => (Status::EXEC_OOB, text),
-            Failure::Collective { detail, waited } => {
-                let ms = waited.as_millis();
-                (Status::TIMEOUT, format!("{detail} after {ms} ms"))
+            Failure::Absent(text) => {
+                let ms = start.elapsed().as_millis();
+                (Status::TIMEOUT, format!("{text}, after {ms} ms"))
             }
+            Failure::Peer(text) => (Status::EXEC_HW_ERR_COLLECTIVES, text),
             Failure::Memory(text) => (Status::FAIL_HOST_MEM_ALLOC, text),
             Failure::Other(text) => (Status::FAILURE, text),
         };
@@ -372,11 +377,10 @@ impl Shared {
         use crate::world::{Absence, Meeting};
 
         self.open(call)?;
+        crate::model::check_rank(call, "g_device_id", context)?;
         let start = Instant::now();
         let meeting = Meeting {
-            // No graph's collective meets here: theirs carry the graph's hash.
-            program: 0,
-            channel: i64::from(call == "nrt_barrier"),
+            channel: call,
             group: (0..context.world_size).collect(),
         };
         let deadline = limit.and_then(|limit| start.checked_add(limit));
@@ -385,14 +389,7 @@ impl Shared {
             .meet(&meeting, context.rank, part, deadline)
             .map_err(|absence| match absence {
                 Absence::Closed => crate::clock::Closed.at(call),
-                Absence::Stranger => crate::sim::invalid(
-                    call,
-                    "g_device_id",
-                    format!(
-                        "rank {} is not in a world of {}",
-                        context.rank, context.world_size
-                    ),
-                ),
+                Absence::Stranger => crate::model::stranger(call, "g_device_id", context),
                 Absence::Missing { absent, expected } => {
                     let there = expected - absent.len();
                     let text = format!("{there} of {expected} ranks came, {absent:?} did not");

@@ -69,6 +69,7 @@
 //! | `EXEC_COMPLETED_WITH_NUM_ERR` (1003) | a NaN, by [`NanPolicy`]; a completion |
 //! | `EXEC_NC_BUSY` (1005) | a core that executes, by [`Concurrency`] |
 //! | `EXEC_OOB` (1006) | an index outside, by [`OobPolicy`] |
+//! | `EXEC_HW_ERR_COLLECTIVES` (1200) | a peer that failed in a collective (the header's note; the core stays usable) |
 //! | any | [faults](fault) |
 //!
 //! # Memory
@@ -124,10 +125,11 @@ pub use fault::{Action, Call, Fault, FaultPlan, FaultSyntax, When};
 pub use instance::{Instance, Profile, UnknownInstance};
 pub use lifecycle::{Framework, Legality, Lifecycle, State};
 pub use memory::ALIGNMENT;
-pub use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, OobPolicy};
+pub use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
 pub use model::SimModel;
 pub use report::{CoreStats, LiveObjects, RunReport};
 pub use set::{MAX_NAME, SimTensorSet};
 pub use sim::Sim;
 pub use storage::ExternalMemory;
 pub use tensor::{SimTensor, TensorId};
+pub use world::MAX_WORLD_SIZE;

@@ -16,7 +16,7 @@ use crate::program::{Compiled, Package, Port, Program};
 use crate::report::{RunReport, wide};
 use crate::sim::{Shared, invalid, next_id};
 use crate::sync::lock;
-use crate::world::World;
+use crate::world::{MAX_WORLD_SIZE, World};
 
 /// A loaded model: `nrt_model_t`.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Shared {
         };
         self.enter(call, Call::Load, request.core, self.config.latency.load)?;
         if let Some(context) = request.collectives {
-            check_rank(call, context)?;
+            check_rank(call, "ctx_device_id", context)?;
         }
         if let Some(core) = request.core {
             self.core(call, core)?;
@@ -263,15 +263,35 @@ impl Shared {
     }
 }
 
-fn check_rank(call: &'static str, context: CollectiveContext) -> Result<(), BackendError> {
-    if context.rank < context.world_size {
-        return Ok(());
+/// Whether there is such a rank in such a world.
+pub(crate) fn check_rank(
+    call: &'static str,
+    argument: &'static str,
+    context: CollectiveContext,
+) -> Result<(), BackendError> {
+    if context.world_size > MAX_WORLD_SIZE {
+        let size = context.world_size;
+        let detail = format!("a world has at most {MAX_WORLD_SIZE} ranks here, not {size}");
+        return Err(invalid(call, argument, detail));
     }
-    let detail = format!(
-        "rank {} is not in a world of {}",
-        context.rank, context.world_size
-    );
-    Err(invalid(call, "ctx_device_id", detail))
+    if context.rank < context.world_size {
+        Ok(())
+    } else {
+        Err(stranger(call, argument, context))
+    }
+}
+
+pub(crate) fn stranger(
+    call: &'static str,
+    argument: &'static str,
+    context: CollectiveContext,
+) -> BackendError {
+    let (rank, size) = (context.rank, context.world_size);
+    invalid(
+        call,
+        argument,
+        format!("rank {rank} is not in a world of {size}"),
+    )
 }
 
 /// Which tensor each parameter reads and each result writes.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use metaneff_binding::{LoadRequest, TensorInfo};
@@ -61,7 +61,9 @@ pub(crate) enum Failure {
     /// An index was outside its array.
     OutOfBounds(String),
     /// A collective's peers did not come.
-    Collective { detail: String, waited: Duration },
+    Absent(String),
+    /// A collective's peer failed.
+    Peer(String),
     /// The simulator was closed.
     Closed,
     /// The host has no more memory.

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use metaneff_backend_sim::{
     DotRounding, ExtraNames, Instance, NanPolicy, OobPolicy, Sim, SimBuilder, SimModel, SimTensor,
 };
 use metaneff_binding::{
-    Backend, BackendError, Cause, Completion, Core, LoadRequest, Placement, Side,
+    Backend, BackendError, Cause, CollectiveContext, Completion, Core, LoadRequest, Placement, Side,
 };
 use metaneff_schema::neff::NeffBuilder;
 use metaneff_schema::nrt::{NrtDtype, Status};
@@ -35,14 +35,15 @@ fn packed(module: &str) -> Bytes {
 fn arrays(module: &str, prefix: &str) -> Vec<Vec<u8>> {
     let files = (0..).map(|i| path(module, &format!("{prefix}{i}.npy")));
     let present = files.take_while(|file| file.exists());
-    let bytes = |file: PathBuf| {
-        let mut reader = fs::File::open(file).unwrap();
-        npyz::NpyFile::new(&mut reader).unwrap();
-        let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes).unwrap();
-        bytes
-    };
-    present.map(bytes).collect()
+    present.map(|file| elements(&file)).collect()
+}
+
+fn elements(file: &Path) -> Vec<u8> {
+    let mut reader = fs::File::open(file).unwrap();
+    npyz::NpyFile::new(&mut reader).unwrap();
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn load(sim: &Sim, module: &str) -> SimModel {
@@ -420,4 +421,117 @@ fn eight_threads_get_what_one_gets() {
         }
     });
     assert_eq!(sim.core_stats(CORE).unwrap().executions, 401);
+}
+
+/// Executes a module of two ranks, each on a core and a thread of its own.
+fn ranks(sim: &Sim, module: &str) -> Vec<(Result<Completion, BackendError>, Vec<Vec<u8>>)> {
+    // One thread loads them one after the other, and waits for no one.
+    let models: Vec<_> = [0, 1]
+        .map(|rank| {
+            let request = LoadRequest::new(packed(module)).on(Core::new(rank));
+            sim.load(&request.with_collectives(CollectiveContext::new(rank, 2)))
+                .unwrap()
+        })
+        .into();
+    let array = |prefix: &str, rank| {
+        let file = path(module, &format!("{prefix}0_r{rank}.npy"));
+        file.exists().then(|| elements(&file))
+    };
+    let results = thread::scope(|scope| {
+        let run = |(rank, model): (u32, &SimModel)| {
+            let core = Core::new(rank);
+            let mut sets = [sim.tensor_set().unwrap(), sim.tensor_set().unwrap()];
+            let mut written = Vec::new();
+            for info in sim.model_tensors(model).unwrap() {
+                let name = CString::new(info.name).unwrap();
+                let tensor = sim.allocate(Placement::Device, core, info.size, &name);
+                let tensor = tensor.unwrap();
+                let side = usize::from(info.side == Side::Output);
+                if info.side == Side::Input {
+                    sim.write(&tensor, 0, &array("input", rank).unwrap())
+                        .unwrap();
+                }
+                sim.bind(&mut sets[side], &name, &tensor).unwrap();
+                if info.side == Side::Output {
+                    written.push(tensor);
+                }
+            }
+            let [from, mut to] = sets;
+            let result = sim.execute(model, &from, &mut to);
+            let read = |tensor: &SimTensor| {
+                let mut bytes = vec![0; sim.tensor_size(tensor)];
+                sim.read(tensor, 0, &mut bytes).unwrap();
+                bytes
+            };
+            (result, written.iter().map(read).collect())
+        };
+        let threads: Vec<_> = (0..)
+            .zip(&models)
+            .map(|rank| scope.spawn(move || run(rank)))
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().unwrap();
+        threads.into_iter().map(join).collect()
+    });
+    for model in models {
+        sim.unload(model).unwrap();
+    }
+    results
+}
+
+#[test]
+fn ranks_of_one_process_meet() {
+    let sim = Sim::builder().build().unwrap();
+    for module in [
+        "collective__all_reduce_add__f32",
+        "collective__partition_id__u32",
+    ] {
+        for _ in 0..20 {
+            for (rank, (result, outputs)) in ranks(&sim, module).into_iter().enumerate() {
+                assert_eq!(result, Ok(Completion::Clean), "{module}");
+                for (index, bytes) in outputs.iter().enumerate() {
+                    let golden = path(module, &format!("expected{index}_r{rank}.npy"));
+                    assert_eq!(*bytes, elements(&golden), "{module}, rank {rank}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_waits_for_its_peer_until_the_limit_or_the_end() {
+    let module = "collective__all_reduce_add__f32";
+    let limit = std::time::Duration::from_millis(10);
+    let sim = Sim::builder()
+        .execution_timeout(Some(limit))
+        .build()
+        .unwrap();
+    let alone = LoadRequest::new(packed(module)).on(CORE);
+    let alone = alone.with_collectives(CollectiveContext::new(1, 2));
+    let model = sim.load(&alone).unwrap();
+    let input = [vec![0; 16]];
+    let error = run(&sim, &model, &input).0.unwrap_err();
+    assert_eq!(error.status(), Status::TIMEOUT);
+    for part in ["1 of 2 devices", "ranks that did not start: 0"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    // The one that gave up has left nothing behind.
+    let sim = Sim::builder().build().unwrap();
+    let model = sim.load(&alone).unwrap();
+    thread::scope(|scope| {
+        let tensor = sim.allocate(Placement::Device, CORE, 16, c"t").unwrap();
+        let mut sets = [sim.tensor_set().unwrap(), sim.tensor_set().unwrap()];
+        sim.bind(&mut sets[0], c"input0", &tensor).unwrap();
+        sim.bind(&mut sets[1], c"output0", &tensor).unwrap();
+        let [from, mut to] = sets;
+        let (sim, model) = (&sim, &model);
+        let waiting = scope.spawn(move || sim.execute(model, &from, &mut to));
+        while sim.core_stats(CORE).is_ok_and(|stats| stats.running == 0) {
+            thread::yield_now();
+        }
+        sim.close();
+        assert_eq!(
+            waiting.join().unwrap().unwrap_err().status(),
+            Status::CLOSED
+        );
+    });
 }

@@ -351,8 +351,12 @@ fn ranks_meet_outside_a_model_too() {
         ("nrt_barrier", Status::TIMEOUT)
     );
     assert!(error.to_string().contains("1 of 2 ranks came"), "{error}");
-    let error = sim.barrier(CollectiveContext::new(2, 2), None).unwrap_err();
-    assert_eq!(error.status(), Status::INVALID);
+    for (rank, size) in [(2, 2), (0, 0), (0, u32::MAX)] {
+        let error = sim
+            .barrier(CollectiveContext::new(rank, size), None)
+            .unwrap_err();
+        assert_eq!(error.status(), Status::INVALID);
+    }
 }
 
 #[test]
@@ -377,12 +381,22 @@ fn completions_of_outputs_are_counted() {
 }
 
 #[test]
-fn a_failing_program_answers_failure_and_writes_nothing() {
+fn a_failing_program_answers_its_status_and_writes_nothing() {
     let sim = sim();
-    let model = load(&sim, "in:a:4 out:b:4 op:fail");
-    let (result, bytes) = run(&sim, &model, &[1; 4]);
-    let error = result.unwrap_err();
-    assert_eq!(error.status(), Status::FAILURE);
-    assert_eq!(error.cause(), &Cause::Other("unsupported".to_owned()));
-    assert_eq!(bytes, [0xee; 4]);
+    for (op, status, text) in [
+        ("fail", Status::FAILURE, "unsupported"),
+        (
+            "peer",
+            Status::EXEC_HW_ERR_COLLECTIVES,
+            "device 1 of the world failed",
+        ),
+        ("memory", Status::FAIL_HOST_MEM_ALLOC, "9 bytes"),
+    ] {
+        let model = load(&sim, &format!("in:a:4 out:b:4 op:{op}"));
+        let (result, bytes) = run(&sim, &model, &[1; 4]);
+        let error = result.unwrap_err();
+        assert_eq!(error.status(), status);
+        assert_eq!(error.cause(), &Cause::Other(text.to_owned()));
+        assert_eq!(bytes, [0xee; 4]);
+    }
 }

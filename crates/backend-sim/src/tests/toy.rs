@@ -103,6 +103,8 @@ impl Program for Toy {
             }
             "oob" => increment(inputs),
             "spin" => return Err(spin(job)),
+            "peer" => return Err(Failure::Peer("device 1 of the world failed".to_owned())),
+            "memory" => return Err(Failure::Memory("9 bytes".to_owned())),
             "fail" => return Err(Failure::Other("unsupported".to_owned())),
             "gather" => vec![gather(inputs[0], job)?],
             other => panic!("unknown op {other}"),
@@ -133,18 +135,13 @@ fn spin(job: &Job<'_>) -> Failure {
 fn gather(part: &[u8], job: &Job<'_>) -> Result<Vec<u8>, Failure> {
     let member = job.member.expect("a member of a world");
     let meeting = Meeting {
-        program: member.program,
-        channel: 1,
+        channel: "toy",
         group: (0..member.context.world_size).collect(),
     };
-    let start = Instant::now();
     let rank = member.context.rank;
     match member.world.meet(&meeting, rank, part, job.deadline) {
         Ok(parts) => Ok(parts.concat()),
         Err(Absence::Closed) => Err(Failure::Closed),
-        Err(absence) => Err(Failure::Collective {
-            detail: format!("{absence:?}"),
-            waited: start.elapsed(),
-        }),
+        Err(absence) => Err(Failure::Absent(format!("{absence:?}"))),
     }
 }
