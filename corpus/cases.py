@@ -124,10 +124,9 @@ for opcode, low, high in (
 ):
     for dtype in ("f32", "bf16", "f16", "f64") if opcode in ("tanh", "logistic") else ("f32", "bf16"):
         name = f"unary__{opcode}__{dtype}"
-        if (opcode, dtype) == ("logistic", "f16"):
-            # XLA computes 1 / (1 + exp(-x)) in f16, whose exp overflows from 11.1 on.
-            low, high = -9, 9
-        x = real(name, dtype, 64, low=low, high=high)
+        # XLA computes 1 / (1 + exp(-x)) in f16, whose exp overflows from 11.1 on.
+        narrow = (opcode, dtype) == ("logistic", "f16")
+        x = real(name, dtype, 64, low=-9, high=9) if narrow else real(name, dtype, 64, low=low, high=high)
         op(name, [x], f"ROOT %r = {shape(x)} {opcode}(%p0)", FUNCTION if dtype in ("f32", "f64") else FUNCTION_NARROW)
 for opcode, dtype in (("not", "s32"), ("not", "pred"), ("popcnt", "u16"), ("count-leading-zeros", "u32"), ("abs", "s8"), ("negate", "u8"), ("sign", "s64")):
     name = f"unary__{opcode}__{dtype}"

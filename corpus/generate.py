@@ -30,7 +30,6 @@ from jaxlib import xla_client as xc
 from cases import CASES, NUMPY
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
 
 # Types that .npy has no name for are stored as their bits.
 BITS = {"bf16": np.uint16, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8}
@@ -55,6 +54,15 @@ def execute(module, replicas, inputs):
             arguments.append(jax.make_array_from_single_device_arrays(shape, sharding, placed))
     results = executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
     return [[np.asarray(result[device]) for result in results] for device in range(replicas)]
+
+
+def without_metadata(module):
+    """The module without source lines, which move with every edit of `cases.py`."""
+    options = _hlo.HloPrintOptions()
+    options.print_metadata = False
+    options.print_large_constants = True
+    text = _hlo.HloModule.from_serialized_hlo_module_proto(module).to_string(options)
+    return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
 
 def stored(array):
@@ -88,7 +96,7 @@ def build(case):
         module = _hlo.hlo_module_from_text(case.text).as_serialized_hlo_module_proto()
     else:
         lowered = jax.jit(case.function, keep_unused=True, donate_argnums=case.donated).lower(*case.inputs[0])
-        module = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
+        module = without_metadata(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
     for inputs in case.inputs:
         no_denormals(case, inputs)
     outputs = execute(module, case.replicas, case.inputs)
