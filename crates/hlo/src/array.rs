@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::error::KernelError;
+use crate::kernels;
 use crate::element::{Element, ElementType};
-use crate::shape::ArrayShape;
+use crate::shape::{ArrayShape, Layout};
 
 /// Alignment of every [`Buffer`], in bytes.
 pub const ALIGNMENT: usize = 64;
@@ -103,7 +105,8 @@ impl Buffer {
     }
 }
 
-/// An array: a shape and its elements in row-major order.
+/// An array: a shape and its elements, in the order of the shape's layout,
+/// which is row-major if there is none.
 ///
 /// Clones share the bytes.
 #[derive(Clone, Debug)]
@@ -123,8 +126,7 @@ impl Array {
         Ok(Self { shape, data })
     }
 
-    /// An array over `data`, which is in row-major order whatever the layout of
-    /// `shape`.
+    /// An array over `data`, which is in the order of `shape`'s layout.
     ///
     /// # Errors
     ///
@@ -152,6 +154,73 @@ impl Array {
             found: values.len(),
         })?;
         Self::new(shape, Buffer::copied(bytemuck::cast_slice(values))?)
+    }
+
+    /// The array with its elements in row-major order; the same bytes if they
+    /// are in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Memory`] if the memory cannot be had.
+    pub fn to_row_major(&self) -> Result<Self, ViewError> {
+        let Some(layout) = self.shape.unusual_layout() else {
+            return Ok(self.clone());
+        };
+        // In memory it is an array of the dimensions from major to minor.
+        let major_to_minor: Vec<usize> = layout.minor_to_major().iter().rev().copied().collect();
+        let dims: Vec<usize> = major_to_minor.iter().map(|&dim| self.shape.dims()[dim]).collect();
+        let mut inverse = vec![0; dims.len()];
+        for (position, &dim) in major_to_minor.iter().enumerate() {
+            inverse[dim] = position;
+        }
+        let data = self.transposed(&dims, &inverse, self.shape.dims())?;
+        let shape = self.shape.clone().row_major();
+        Ok(Self { shape, data: Arc::new(data) })
+    }
+
+    /// The array with its elements in the order of `layout`.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Memory`] if the memory cannot be had,
+    /// [`ViewError::Length`] if `layout` is of another rank.
+    pub fn to_layout(&self, layout: &Layout) -> Result<Self, ViewError> {
+        let plain = self.to_row_major()?;
+        let dims = plain.shape.dims();
+        let shape = plain
+            .shape
+            .clone()
+            .with_layout(Some(layout.clone()))
+            .ok_or(ViewError::Length {
+                expected: dims.len(),
+                found: layout.minor_to_major().len(),
+            })?;
+        if layout.is_row_major() {
+            return Self::new(shape, plain.data);
+        }
+        let major_to_minor: Vec<usize> = layout.minor_to_major().iter().rev().copied().collect();
+        let target: Vec<usize> = major_to_minor.iter().map(|&dim| dims[dim]).collect();
+        let data = plain.transposed(dims, &major_to_minor, &target)?;
+        Self::new(shape, data)
+    }
+
+    /// The bytes, seen as a dense array of `dims`, with the dimensions permuted.
+    fn transposed(
+        &self,
+        dims: &[usize],
+        permutation: &[usize],
+        target: &[usize],
+    ) -> Result<Buffer, ViewError> {
+        let element = self.shape.element();
+        let mut data = Buffer::zeroed(self.shape.byte_size())?;
+        let source = ArrayView::new(element, dims, self.data.bytes())?;
+        let out = ArrayViewMut::new(element, target, data.bytes_mut())?;
+        match kernels::transpose(source, permutation, out) {
+            Ok(()) => Ok(data),
+            Err(KernelError::View(error)) => Err(error),
+            // Transposition fails on nothing but views.
+            Err(_) => Err(ViewError::Alignment { element }),
+        }
     }
 
     /// The shape.
@@ -207,6 +276,13 @@ pub struct ArrayView<'a> {
 }
 
 impl<'a> ArrayView<'a> {
+    /// An array of no elements.
+    pub(crate) const EMPTY: Self = Self {
+        element: ElementType::Pred,
+        dims: &[0],
+        data: &[],
+    };
+
     /// A view of `data`.
     ///
     /// # Errors

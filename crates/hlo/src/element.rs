@@ -430,8 +430,61 @@ macro_rules! with_word {
     };
 }
 
-#[expect(unused_imports, reason = "the evaluators use them")]
-pub(crate) use {with_element, with_word};
+/// Evaluates `$body` with `$T` bound to the narrow floating-point type that
+/// stores `$element`, or `$other`.
+macro_rules! with_narrow {
+    ($element:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $element {
+            $crate::element::ElementType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            $crate::element::ElementType::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            $crate::element::ElementType::F8E5M2 => {
+                type $T = $crate::element::F8E5M2;
+                $body
+            }
+            $crate::element::ElementType::F8E4M3 => {
+                type $T = $crate::element::F8E4M3;
+                $body
+            }
+            $crate::element::ElementType::F8E4M3FN => {
+                type $T = $crate::element::F8E4M3FN;
+                $body
+            }
+            $crate::element::ElementType::F8E4M3B11FNUZ => {
+                type $T = $crate::element::F8E4M3B11FNUZ;
+                $body
+            }
+            $crate::element::ElementType::F8E5M2FNUZ => {
+                type $T = $crate::element::F8E5M2FNUZ;
+                $body
+            }
+            $crate::element::ElementType::F8E4M3FNUZ => {
+                type $T = $crate::element::F8E4M3FNUZ;
+                $body
+            }
+            $crate::element::ElementType::F8E3M4 => {
+                type $T = $crate::element::F8E3M4;
+                $body
+            }
+            $crate::element::ElementType::F4E2M1FN => {
+                type $T = $crate::element::F4E2M1FN;
+                $body
+            }
+            $crate::element::ElementType::F8E8M0FNU => {
+                type $T = $crate::element::F8E8M0FNU;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}
+
+pub(crate) use {with_element, with_narrow, with_word};
 
 #[cfg(test)]
 mod tests {

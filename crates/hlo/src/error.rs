@@ -1,6 +1,8 @@
 //! Errors of verification and execution.
 
 use crate::array::ViewError;
+use crate::custom::CustomCallError;
+use crate::world::CollectiveError;
 
 /// Why a kernel failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,12 @@ pub enum ExecuteError {
         /// What failed.
         source: KernelError,
     },
+    /// A step of a called computation failed.
+    #[error("called computation: {source}")]
+    Region {
+        /// What failed.
+        source: KernelError,
+    },
     /// An instruction is not supported.
     #[error("{site}: {what} is not supported")]
     Unsupported {
@@ -71,6 +79,22 @@ pub enum ExecuteError {
         site: Box<Site>,
         /// What is not supported.
         what: String,
+    },
+    /// A collective did not come about.
+    #[error("{site}: {source}")]
+    Collective {
+        /// The instruction.
+        site: Box<Site>,
+        /// Why.
+        source: CollectiveError,
+    },
+    /// A custom call failed.
+    #[error("{site}: {source}")]
+    CustomCall {
+        /// The instruction.
+        site: Box<Site>,
+        /// Why.
+        source: CustomCallError,
     },
     /// There are more or fewer inputs than parameters.
     #[error("{found} inputs where the module takes {expected}")]

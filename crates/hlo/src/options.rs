@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::world::Device;
+
 /// When a NaN is reported as a numerical error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -50,6 +52,19 @@ pub enum DotRounding {
     Bf16,
 }
 
+/// How sums and products of types narrower than `f32` are accumulated by
+/// `reduce`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NarrowReduce {
+    /// As XLA on a CPU: every step is rounded to the type, and dimensions of
+    /// more than 32 elements are reduced in windows of 32 first.
+    #[default]
+    Xla,
+    /// In `f32`, rounded once, as a device's vector engine does.
+    Wide,
+}
+
 /// How to execute.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -62,9 +77,16 @@ pub struct ExecuteOptions {
     pub denormals: Denormals,
     /// Rounding of the operands of `dot` and `convolution`.
     pub dot_rounding: DotRounding,
+    /// How `reduce` accumulates types narrower than `f32`.
+    pub narrow_reduce: NarrowReduce,
     /// Instructions to execute at most, those of loop bodies each time;
     /// `None` for no limit.
     pub step_budget: Option<u64>,
     /// When to give up.
     pub deadline: Option<Instant>,
+    /// The place of this execution among others, with which it meets in
+    /// collectives; alone if `None`.
+    pub device: Option<Device>,
+    /// Seed of `rng`, whose numbers no specification fixes.
+    pub rng_seed: u64,
 }

@@ -143,6 +143,13 @@ impl ArrayShape {
         Ok(shape)
     }
 
+    /// The same shape without a layout.
+    #[must_use]
+    pub fn row_major(mut self) -> Self {
+        self.layout = None;
+        self
+    }
+
     /// Type of the elements.
     #[must_use]
     pub fn element(&self) -> ElementType {

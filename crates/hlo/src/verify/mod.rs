@@ -1,0 +1,391 @@
+//! From messages to the verified form.
+//!
+//! Verification infers the shape of every instruction from its operands and
+//! attributes and demands that the declared shape is that one. It also demands
+//! what makes execution safe: ids are defined once and before their use, so
+//! that neither operands nor calls can form a cycle; parameter numbers are
+//! dense; literals have as many elements as their shapes; sizes fit 63 bits;
+//! calls are not nested too deep. The rules are those of XLA's own shape
+//! inference and verifier.
+
+mod algebra;
+mod collective;
+mod control;
+mod elementwise;
+mod indexing;
+mod movement;
+mod opcode;
+mod problem;
+mod reduction;
+mod scope;
+mod shapes;
+
+use std::collections::HashMap;
+
+use metaneff_schema::xla::{
+    HloComputationProto, HloInstructionProto, HloModuleProto, HloProto, Kind, ProgramShapeProto,
+};
+use prost::Message;
+
+use crate::error::Site;
+use crate::ir::{Alias, Computation, ComputationIndex, Instruction, InstructionIndex, Module, Op};
+use crate::shape::Shape;
+
+use problem::{mismatch, require};
+use scope::Scope;
+
+pub use problem::{Problem, VerifyError};
+
+/// Calls that may be nested.
+const MAX_CALL_DEPTH: usize = 128;
+
+impl Module {
+    /// Decodes and verifies a module: the bytes of an `HloModuleProto`, or of
+    /// the `HloProto` in which some dumps wrap it.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError`] says what is wrong and with which instruction.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use metaneff_hlo::Module;
+    ///
+    /// assert!(Module::parse(b"no module").is_err());
+    /// ```
+    pub fn parse(bytes: &[u8]) -> Result<Self, VerifyError> {
+        let module = HloModuleProto::decode(bytes);
+        if let Ok(module) = &module
+            && !module.computations.is_empty()
+        {
+            return Self::verify(module);
+        }
+        // The wrapper's first field is the module, where a module has its name.
+        if let Ok(HloProto {
+            hlo_module: Some(inner),
+        }) = HloProto::decode(bytes)
+            && !inner.computations.is_empty()
+        {
+            return Self::verify(&inner);
+        }
+        Self::verify(&module?)
+    }
+
+    /// Verifies a module.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError`] says what is wrong and with which instruction.
+    pub fn verify(proto: &HloModuleProto) -> Result<Self, VerifyError> {
+        let mut ids = HashMap::with_capacity(proto.computations.len());
+        let mut computations = Vec::with_capacity(proto.computations.len());
+        for computation in &proto.computations {
+            let verified = self::computation(computation, &computations, &ids)?;
+            let index = ComputationIndex(index(computations.len()));
+            if ids.insert(computation.id, index).is_some() {
+                return Err(VerifyError::Computation {
+                    computation: computation.name.clone(),
+                    problem: Problem::DuplicateId {
+                        what: "computation",
+                        id: computation.id,
+                    },
+                });
+            }
+            computations.push(verified);
+        }
+        module(proto, computations, &ids).map_err(|problem| VerifyError::Module {
+            module: proto.name.clone(),
+            problem,
+        })
+    }
+}
+
+/// Positions fit `u32`: a message cannot hold as many instructions.
+fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+fn module(
+    proto: &HloModuleProto,
+    computations: Vec<Computation>,
+    ids: &HashMap<i64, ComputationIndex>,
+) -> Result<Module, Problem> {
+    require(
+        !computations.is_empty(),
+        "number of computations",
+        "1 or more",
+        0,
+    )?;
+    let id = proto.entry_computation_id;
+    let entry = *ids.get(&id).ok_or(Problem::UndefinedId {
+        what: "entry computation",
+        id,
+    })?;
+    let computation = &computations[entry.get()];
+    let shapes = computation
+        .parameters
+        .iter()
+        .map(|&index| computation.at(index).shape.clone());
+    let mut parameters: Box<[Shape]> = shapes.collect();
+    let mut result = computation.result_shape().clone();
+    if let Some(program) = &proto.host_program_shape {
+        (parameters, result) = program_shape(program, &parameters, &result)?;
+    }
+    let aliases = aliases(proto, &parameters, &result)?;
+    let results = result
+        .leaves()
+        .into_iter()
+        .cloned()
+        .map(Shape::Array)
+        .collect();
+    Ok(Module {
+        name: proto.name.as_str().into(),
+        computations: computations.into(),
+        entry,
+        parameters,
+        result,
+        results,
+        aliases,
+    })
+}
+
+/// The shapes of the program, which must be those of the entry but for
+/// layouts.
+fn program_shape(
+    program: &ProgramShapeProto,
+    parameters: &[Shape],
+    result: &Shape,
+) -> Result<(Box<[Shape]>, Shape), Problem> {
+    let expected = parameters.len();
+    let found = program.parameters.len();
+    require(
+        found == expected,
+        "parameters of the program shape",
+        expected,
+        found,
+    )?;
+    let mut shapes = Vec::with_capacity(found);
+    for (given, own) in program.parameters.iter().zip(parameters) {
+        let shape = shapes::shape(given)?;
+        require(
+            shape.same(own),
+            "parameter of the program shape",
+            own,
+            &shape,
+        )?;
+        shapes.push(shape);
+    }
+    let given = program.result.as_ref().map(shapes::shape).transpose()?;
+    let given = given.ok_or_else(|| mismatch("result of the program shape", result, "none"))?;
+    require(
+        given.same(result),
+        "result of the program shape",
+        result,
+        &given,
+    )?;
+    Ok((shapes.into(), given))
+}
+
+fn aliases(
+    proto: &HloModuleProto,
+    parameters: &[Shape],
+    result: &Shape,
+) -> Result<Box<[Alias]>, Problem> {
+    let entries = proto
+        .input_output_alias
+        .as_ref()
+        .map_or(&[][..], |alias| &alias.entries);
+    let mut aliases: Vec<Alias> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let output = path(&entry.output_shape_index)?;
+        let parameter_path = path(&entry.parameter_shape_index)?;
+        let parameter = Scope::dim(
+            "parameter of an alias",
+            entry.parameter_number,
+            parameters.len(),
+        )?;
+        let to = at_path(result, &output)?;
+        let from = at_path(&parameters[parameter], &parameter_path)?;
+        let bytes = |shape: &Shape| shape.as_array().map(crate::shape::ArrayShape::byte_size);
+        require(
+            bytes(to).is_some() && bytes(to) == bytes(from),
+            "output of an alias",
+            format_args!("as many bytes as {from}"),
+            to,
+        )?;
+        for other in &aliases {
+            require(
+                other.output != output,
+                "output of an alias",
+                "aliased once",
+                format_args!("{output:?} twice"),
+            )?;
+            require(
+                other.parameter != parameter || other.parameter_path != parameter_path,
+                "parameter of an alias",
+                "aliased once",
+                format_args!("{parameter} twice"),
+            )?;
+        }
+        let must = entry.kind == i32::from(Kind::MustAlias);
+        aliases.push(Alias {
+            output,
+            parameter,
+            parameter_path,
+            must,
+        });
+    }
+    Ok(aliases.into())
+}
+
+fn path(values: &[i64]) -> Result<Vec<usize>, Problem> {
+    values
+        .iter()
+        .map(|&value| Scope::size("index of an alias", value))
+        .collect()
+}
+
+fn at_path<'a>(shape: &'a Shape, path: &[usize]) -> Result<&'a Shape, Problem> {
+    path.iter().try_fold(shape, |shape, &index| {
+        shape
+            .as_tuple()
+            .and_then(|elements| elements.get(index))
+            .ok_or_else(|| {
+                mismatch(
+                    "index of an alias",
+                    format_args!("one within {shape}"),
+                    index,
+                )
+            })
+    })
+}
+
+fn computation(
+    proto: &HloComputationProto,
+    computations: &[Computation],
+    ids: &HashMap<i64, ComputationIndex>,
+) -> Result<Computation, VerifyError> {
+    let whole = |problem| VerifyError::Computation {
+        computation: proto.name.clone(),
+        problem,
+    };
+    let mut own: HashMap<i64, InstructionIndex> = HashMap::with_capacity(proto.instructions.len());
+    let mut instructions: Vec<Instruction> = Vec::with_capacity(proto.instructions.len());
+    let mut depth = 1;
+    for given in &proto.instructions {
+        let problem = |problem| VerifyError::Instruction {
+            site: Box::new(Site {
+                opcode: given.opcode.clone(),
+                instruction: given.name.clone(),
+                computation: proto.name.clone(),
+            }),
+            problem,
+        };
+        let verified =
+            instruction(given, &instructions, &own, computations, ids).map_err(problem)?;
+        for called in verified.op.computations() {
+            depth = depth.max(computations[called.get()].depth + 1);
+        }
+        let index = InstructionIndex(index(instructions.len()));
+        if own.insert(given.id, index).is_some() {
+            return Err(problem(Problem::DuplicateId {
+                what: "instruction",
+                id: given.id,
+            }));
+        }
+        instructions.push(verified);
+    }
+    if depth > MAX_CALL_DEPTH {
+        let limit = MAX_CALL_DEPTH;
+        return Err(whole(Problem::Limit {
+            what: "depth of calls",
+            limit,
+            found: depth,
+        }));
+    }
+    let root = own.get(&proto.root_id).copied();
+    let root = root.ok_or_else(|| {
+        whole(Problem::UndefinedId {
+            what: "root instruction",
+            id: proto.root_id,
+        })
+    })?;
+    let parameters = parameters(&instructions).map_err(whole)?;
+    Ok(Computation {
+        name: proto.name.as_str().into(),
+        instructions: instructions.into(),
+        parameters,
+        root,
+        depth,
+    })
+}
+
+/// The parameters by number, which must be dense.
+fn parameters(instructions: &[Instruction]) -> Result<Box<[InstructionIndex]>, Problem> {
+    let mut numbered: Vec<(usize, InstructionIndex)> = instructions
+        .iter()
+        .enumerate()
+        .filter_map(|(position, instruction)| match instruction.op {
+            Op::Parameter { number } => Some((number, InstructionIndex(index(position)))),
+            _ => None,
+        })
+        .collect();
+    numbered.sort_unstable();
+    for (expected, &(found, _)) in numbered.iter().enumerate() {
+        require(found == expected, "parameter number", expected, found)?;
+    }
+    Ok(numbered.into_iter().map(|(_, index)| index).collect())
+}
+
+fn instruction(
+    proto: &HloInstructionProto,
+    instructions: &[Instruction],
+    own: &HashMap<i64, InstructionIndex>,
+    computations: &[Computation],
+    ids: &HashMap<i64, ComputationIndex>,
+) -> Result<Instruction, Problem> {
+    let shape = proto
+        .shape
+        .as_ref()
+        .ok_or_else(|| mismatch("shape", "one", "none"))?;
+    let shape = shapes::shape(shape)?;
+    let operands = proto
+        .operand_ids
+        .iter()
+        .map(|id| {
+            own.get(id).copied().ok_or(Problem::UndefinedId {
+                what: "operand",
+                id: *id,
+            })
+        })
+        .collect::<Result<Box<[_]>, _>>()?;
+    if let Some(&id) = proto
+        .control_predecessor_ids
+        .iter()
+        .find(|id| !own.contains_key(id))
+    {
+        return Err(Problem::UndefinedId {
+            what: "control predecessor",
+            id,
+        });
+    }
+    let operand_shapes: Vec<&Shape> = operands
+        .iter()
+        .map(|index| &instructions[index.get()].shape)
+        .collect();
+    let op = opcode::check(&Scope {
+        proto,
+        declared: &shape,
+        operands: &operand_shapes,
+        computations,
+        ids,
+    })?;
+    Ok(Instruction {
+        name: proto.name.as_str().into(),
+        opcode: proto.opcode.as_str().into(),
+        op,
+        shape,
+        operands,
+    })
+}

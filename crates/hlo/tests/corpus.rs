@@ -1,0 +1,44 @@
+//! Every case of the corpus, at its tolerance.
+#![cfg(feature = "corpus")]
+
+use std::path::{Path, PathBuf};
+
+use metaneff_hlo::corpus::{Case, Verdict, run_case};
+use metaneff_hlo::options::ExecuteOptions;
+
+/// The project's cases, and the larger collection if it lies beside the project.
+fn roots() -> Vec<PathBuf> {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_root
+        .ancestors()
+        .skip(2)
+        .flat_map(|folder| [folder.join("corpus"), folder.join("shared/corpus")])
+        .filter(|folder| folder.is_dir())
+        .collect()
+}
+
+#[test]
+fn cases_pass() {
+    let filter = std::env::var("METANEFF_CORPUS_FILTER").unwrap_or_default();
+    let options = ExecuteOptions::default();
+    let mut failures = Vec::new();
+    let mut passed = 0;
+    for root in roots() {
+        for case in Case::all(&root).unwrap() {
+            if !case.name.contains(&filter) {
+                continue;
+            }
+            let outcome = run_case(&case, &options);
+            match outcome.verdict {
+                Verdict::Passed => passed += 1,
+                verdict => failures.push(format!(
+                    "{verdict:?} {}: {}",
+                    case.name,
+                    outcome.reason.unwrap_or_default()
+                )),
+            }
+        }
+    }
+    println!("{passed} passed, {} failed", failures.len());
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
