@@ -15,6 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     prost_build::Config::new()
         .bytes(["."])
         .btree_map(["."])
+        // Most instructions are no constants, and a literal is most of the message.
+        .boxed(".xla.HloInstructionProto.literal")
         .enable_type_names()
         .compile_fds(descriptors)?;
     Ok(())

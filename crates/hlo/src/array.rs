@@ -12,9 +12,13 @@ use crate::shape::{ArrayShape, Layout};
 /// Alignment of every [`Buffer`], in bytes.
 pub const ALIGNMENT: usize = 64;
 
+/// The largest unit that allocators zero lazily: for a larger alignment they
+/// write to every page.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; ALIGNMENT]);
+#[repr(C, align(16))]
+struct Line([u8; LINE]);
+
+const LINE: usize = 16;
 
 /// Why bytes cannot be seen as an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,10 +54,15 @@ pub enum ViewError {
     },
 }
 
-/// Zeroed bytes, aligned to [`ALIGNMENT`].
-#[derive(Clone, Debug, Default)]
+/// Bytes, zeroed at first, aligned to [`ALIGNMENT`].
+///
+/// A new buffer takes no memory for pages that are never touched.
+#[derive(Debug, Default)]
 pub struct Buffer {
+    /// The bytes and room to align them; never resized.
     lines: Vec<Line>,
+    /// Where the bytes start.
+    start: usize,
     len: usize,
 }
 
@@ -64,9 +73,15 @@ impl Buffer {
     ///
     /// [`ViewError::Memory`] if the memory cannot be had.
     pub fn zeroed(len: usize) -> Result<Self, ViewError> {
-        let lines = bytemuck::allocation::try_zeroed_vec(len.div_ceil(ALIGNMENT))
+        if len == 0 {
+            return Ok(Self::default());
+        }
+        let lines = len.div_ceil(LINE) + ALIGNMENT / LINE - 1;
+        let lines: Vec<Line> = bytemuck::allocation::try_zeroed_vec(lines)
             .map_err(|()| ViewError::Memory { bytes: len })?;
-        Ok(Self { lines, len })
+        let address = lines.as_ptr().addr();
+        let start = address.next_multiple_of(ALIGNMENT) - address;
+        Ok(Self { lines, start, len })
     }
 
     /// A copy of `bytes`.
@@ -95,13 +110,13 @@ impl Buffer {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
+        &bytemuck::cast_slice(&self.lines)[self.start..self.start + self.len]
     }
 
     /// The bytes, to be written.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[self.start..self.start + self.len]
     }
 }
 

@@ -123,12 +123,18 @@ impl World {
     pub fn devices(&self) -> Vec<Device> {
         (0..self.shared.replicas)
             .flat_map(|replica| (0..self.shared.partitions).map(move |partition| (replica, partition)))
-            .map(|(replica, partition)| Device {
-                shared: Arc::clone(&self.shared),
-                replica,
-                partition,
-            })
+            .filter_map(|(replica, partition)| self.device(replica, partition))
             .collect()
+    }
+
+    /// One device; `None` if the world does not have it.
+    #[must_use]
+    pub fn device(&self, replica: usize, partition: usize) -> Option<Device> {
+        (replica < self.shared.replicas && partition < self.shared.partitions).then(|| Device {
+            shared: Arc::clone(&self.shared),
+            replica,
+            partition,
+        })
     }
 }
 
@@ -168,8 +174,9 @@ impl Device {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the other devices give up: this one failed.
-    pub(crate) fn abort(&self) {
+    /// Lets every device of the world that waits or comes to wait give up,
+    /// because this one has failed. An execution that fails does so itself.
+    pub fn abort(&self) {
         let mut state = self.lock();
         if state.failed.is_none() {
             state.failed = Some(self.id());

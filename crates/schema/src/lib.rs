@@ -10,7 +10,22 @@
 //! `metaneff-binding` turns it into a checked contract, `metaneff-hlo` into a
 //! verified module.
 
+#![forbid(unsafe_code)]
+
+mod compose;
+pub mod cores;
+mod decode;
+mod document;
+pub mod neff;
 pub mod nrt;
+mod wire;
+
+pub use compose::MetaNeffBuilder;
+pub use decode::{
+    DecodeError, FREE_ALLOCATION, MAX_AMPLIFICATION, decode_hlo, decode_metaneff, unwrap_hlo_proto,
+};
+pub use document::{Document, EditError, UnknownField};
+pub use wire::{WireError, WireType};
 
 /// The messages of `metaneff.proto`: the contract between host and device.
 #[allow(

@@ -1,0 +1,90 @@
+//! Tensor sets: names bound to tensors.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, Weak};
+
+use crate::tensor::{TensorId, TensorInner};
+
+/// The longest name that a tensor may have in a set, without its end mark:
+/// `NRT_TENSOR_NAME_MAX` of `nrt.h` less one.
+pub const MAX_NAME: usize = 255;
+
+/// Names bound to tensors: `nrt_tensor_set_t`.
+///
+/// A set refers to its tensors and keeps none of them alive. One that was freed
+/// is found out when the set is executed.
+#[derive(Debug)]
+pub struct SimTensorSet {
+    pub(crate) id: u64,
+    pub(crate) owner: u64,
+    entries: BTreeMap<CString, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    tensor: Weak<TensorInner>,
+}
+
+/// What a set has under a name.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    Tensor(Arc<TensorInner>),
+    Freed,
+    Nothing,
+}
+
+impl SimTensorSet {
+    pub(crate) fn new(id: u64, owner: u64) -> Self {
+        Self {
+            id,
+            owner,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// The tensor bound to `name`, freed or not:
+    /// `nrt_get_tensor_from_tensor_set`.
+    #[must_use]
+    pub fn tensor(&self, name: &CStr) -> Option<TensorId> {
+        self.entries.get(name).map(|entry| TensorId(entry.id))
+    }
+
+    /// The bound names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &CStr> {
+        self.entries.keys().map(CString::as_c_str)
+    }
+
+    /// Number of bound names.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no name is bound.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn bind(&mut self, name: &CStr, tensor: &Arc<TensorInner>) {
+        let entry = Entry {
+            id: tensor.id,
+            tensor: Arc::downgrade(tensor),
+        };
+        match self.entries.get_mut(name) {
+            Some(bound) => *bound = entry,
+            None => {
+                self.entries.insert(name.to_owned(), entry);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, name: &CStr) -> Bound {
+        match self.entries.get(name) {
+            None => Bound::Nothing,
+            Some(entry) => entry.tensor.upgrade().map_or(Bound::Freed, Bound::Tensor),
+        }
+    }
+}

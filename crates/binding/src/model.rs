@@ -1,0 +1,560 @@
+//! Loaded models and their weights.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::artifact::Artifact;
+use crate::backend::{Backend, Core, LoadRequest, Placement};
+use crate::contract::{
+    Contract, ContractId, Holder, JoinError, LookupError, Ordinal, Role, Slot, SlotKey, Variable,
+};
+use crate::device::DeviceTensor;
+use crate::error::{BackendError, Cause};
+use crate::failure::Rejected;
+use crate::owned::Owned;
+use crate::runtime::LoadOptions;
+use crate::session::{Session, SessionError};
+use crate::shape::Shape;
+use crate::tensor::{Tensor, Validated};
+
+/// A model on a core.
+///
+/// Clones share the loaded model and its weights; the model is unloaded when the
+/// last clone and the last session are gone.
+pub struct Model<'rt, B: Backend> {
+    inner: Arc<ModelInner<B>>,
+    runtime: PhantomData<&'rt ()>,
+}
+
+/// Fields are dropped after [`Drop::drop`] has unloaded the model: weights first,
+/// the backend last.
+pub(crate) struct ModelInner<B: Backend> {
+    handle: Owned<B::Model>,
+    contract: Contract,
+    core: Core,
+    plan: Plan,
+    weights: Mutex<Arc<Weights<B>>>,
+    epoch: AtomicU64,
+    backend: Arc<B>,
+}
+
+/// Uploaded weights by input ordinal; every session holds the set that it binds.
+pub(crate) struct Weights<B: Backend> {
+    pub(crate) tensors: Box<[Option<DeviceTensor<'static, B>>]>,
+}
+
+/// What a launch has to know of each slot, worked out once.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) inputs: Box<[InputPlan]>,
+    /// For each output, the input whose buffer it takes.
+    pub(crate) outputs: Box<[OutputPlan]>,
+    /// Inputs whose buffers [`States`](crate::States) holds.
+    pub(crate) states: Box<[usize]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InputPlan {
+    pub(crate) holder: Holder,
+    /// 0 for a tensor without elements, which is neither allocated nor bound.
+    pub(crate) size: usize,
+    pub(crate) alias: Option<usize>,
+    /// Position in [`Plan::states`].
+    pub(crate) state: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputPlan {
+    pub(crate) size: usize,
+    pub(crate) alias: Option<usize>,
+}
+
+impl Plan {
+    fn new(contract: &Contract) -> Self {
+        let mut states = Vec::new();
+        let inputs = contract
+            .inputs()
+            .iter()
+            .map(|slot| {
+                let state = states.len();
+                let holder = slot.holder();
+                if holder == Holder::States {
+                    states.push(slot.ordinal().index());
+                }
+                InputPlan {
+                    holder,
+                    size: slot.byte_size(),
+                    alias: slot.alias().map(Ordinal::index),
+                    state,
+                }
+            })
+            .collect();
+        let outputs = contract
+            .outputs()
+            .iter()
+            .map(|slot| OutputPlan {
+                size: slot.byte_size(),
+                alias: slot.alias().map(Ordinal::index),
+            })
+            .collect();
+        Self {
+            inputs,
+            outputs,
+            states: states.into(),
+        }
+    }
+}
+
+impl<B: Backend> ModelInner<B> {
+    pub(crate) fn load(
+        backend: &Arc<B>,
+        artifact: &Artifact,
+        options: &LoadOptions,
+    ) -> Result<Arc<Self>, LoadError> {
+        let contract = artifact.contract().clone();
+        let mut request = LoadRequest::new(artifact.neff().clone());
+        request.core = options.core;
+        request.graph = artifact.graph().cloned();
+        request.collectives = options.collectives;
+        let handle = backend.load(&request)?;
+        let plan = Plan::new(&contract);
+        let empty = contract.inputs().iter().map(|_| None).collect();
+        // Whole from here on, so that a failure below unloads.
+        let mut model = Self {
+            handle: Owned::new(handle),
+            contract,
+            core: options.core.unwrap_or(Core::new(0)),
+            plan,
+            weights: Mutex::new(Arc::new(Weights { tensors: empty })),
+            epoch: AtomicU64::new(0),
+            backend: Arc::clone(backend),
+        };
+        model.core = backend.model_core(model.handle())?;
+        if options.compare_tensors {
+            model.compare_tensors()?;
+        }
+        Ok(Arc::new(model))
+    }
+
+    fn compare_tensors(&self) -> Result<(), LoadError> {
+        let tensors = match self.backend.model_tensors(self.handle()) {
+            Ok(tensors) => tensors,
+            // An older library cannot tell; the NEFF has been compared already.
+            Err(error) if matches!(error.cause(), Cause::MissingSymbol { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // Element types and shapes are left out: the runtime reports 8-bit floats
+        // as integers and outputs without a type.
+        let variables: Vec<_> = tensors
+            .iter()
+            .map(|t| Variable::new(t.name.as_str(), t.side, t.size as u64))
+            .collect();
+        self.contract.join_variables(&variables)?;
+        Ok(())
+    }
+
+    pub(crate) fn handle(&self) -> &B::Model {
+        self.handle.get()
+    }
+
+    pub(crate) fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<B> {
+        &self.backend
+    }
+
+    /// Changes with every replacement of the weights.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The weights of now, with their epoch.
+    pub(crate) fn weights(&self) -> (Arc<Weights<B>>, u64) {
+        let weights = self.lock();
+        (Arc::clone(&weights), self.epoch())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Weights<B>>> {
+        // The guarded value is replaced whole, so a panic elsewhere leaves it sound.
+        self.weights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, weights: Weights<B>) {
+        let old = {
+            let mut current = self.lock();
+            self.epoch.fetch_add(1, Ordering::Release);
+            std::mem::replace(&mut *current, Arc::new(weights))
+        };
+        // Freed outside of the lock, unless a session still binds it.
+        drop(old);
+    }
+
+    /// Allocates the buffer of an input slot.
+    pub(crate) fn allocate(&self, slot: &Slot) -> Result<DeviceTensor<'static, B>, BackendError> {
+        DeviceTensor::allocate(
+            &self.backend,
+            Placement::Device,
+            self.core,
+            slot.byte_size(),
+            slot.device_key(),
+        )
+    }
+
+    /// Allocates the buffer of a slot and fills it; `None` for a tensor without
+    /// elements.
+    pub(crate) fn upload(
+        &self,
+        slot: &Slot,
+        bytes: &[u8],
+    ) -> Result<Option<DeviceTensor<'static, B>>, BackendError> {
+        if slot.byte_size() == 0 {
+            return Ok(None);
+        }
+        let tensor = self.allocate(slot)?;
+        self.backend.write(tensor.handle(), 0, bytes)?;
+        Ok(Some(tensor))
+    }
+}
+
+impl<B: Backend> Drop for ModelInner<B> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            // The handle is gone whatever the answer is, and nobody can hear it.
+            let _ = self.backend.unload(handle);
+        }
+    }
+}
+
+impl<B: Backend> Clone for Model<'_, B> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            runtime: PhantomData,
+        }
+    }
+}
+
+impl<'rt, B: Backend> Model<'rt, B> {
+    pub(crate) const fn new(inner: Arc<ModelInner<B>>) -> Self {
+        Self {
+            inner,
+            runtime: PhantomData,
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &ModelInner<B> {
+        &self.inner
+    }
+
+    /// A session: a tensor set a side, with its buffers.
+    ///
+    /// Sessions of one model share its weights and nothing else, so they may run
+    /// on different threads.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::UnknownDataType`] if a slot that the session would have
+    /// to allocate has no known size; [`SessionError::Backend`] with what the
+    /// backend answers. Whatever was allocated is freed.
+    pub fn session(&self) -> Result<Session<'rt, B>, SessionError> {
+        Session::new(self.clone())
+    }
+
+    /// The contract.
+    #[must_use]
+    pub fn contract(&self) -> &Contract {
+        &self.inner.contract
+    }
+
+    /// Finds an input slot; see [`Contract::slot`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::slot`].
+    pub fn slot<'k>(&self, key: impl Into<SlotKey<'k>>) -> Result<&Slot, LookupError> {
+        self.contract().slot(key)
+    }
+
+    /// The core that the model was loaded on.
+    #[must_use]
+    pub fn core(&self) -> Core {
+        self.inner.core
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> &B {
+        &self.inner.backend
+    }
+
+    /// Unloads the model now, and says what the runtime answered. Dropping the
+    /// last clone unloads it as well, and hears nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`UnloadError::InUse`], with the model, while a clone or a session is
+    /// alive. After [`UnloadError::Backend`] the model is gone all the same.
+    pub fn unload(mut self) -> Result<(), Rejected<Option<Self>, UnloadError>> {
+        let Some(inner) = Arc::get_mut(&mut self.inner) else {
+            return Err(Rejected::new(Some(self), UnloadError::InUse));
+        };
+        match inner.handle.take() {
+            Some(handle) => inner
+                .backend
+                .unload(handle)
+                .map_err(|error| Rejected::new(None, error.into())),
+            None => Ok(()),
+        }
+    }
+
+    /// Uploads all weights and hands them to every session, at their next bind.
+    ///
+    /// All or nothing: the weights of before stay in use until every new one is
+    /// on the device, and for good if one is refused. A weight that is not given
+    /// is taken from the contract's inline constant, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`WeightsError`], with all tensors.
+    pub fn load_weights<'a>(
+        &self,
+        tensors: Vec<Tensor<Validated<'a>>>,
+    ) -> Result<(), Rejected<Vec<Tensor<Validated<'a>>>, WeightsError>> {
+        match self.upload_weights(&tensors) {
+            Ok(weights) => {
+                self.inner.replace(weights);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(tensors, reason)),
+        }
+    }
+
+    fn upload_weights<'g>(
+        &'g self,
+        tensors: &'g [Tensor<Validated<'_>>],
+    ) -> Result<Weights<B>, WeightsError> {
+        let contract = self.contract();
+        let mut given: Vec<Option<&[u8]>> = vec![None; contract.inputs().len()];
+        for tensor in tensors {
+            let slot = own_slot(contract, tensor).map_err(|found| WeightsError::ForeignTensor {
+                ordinal: tensor.ordinal(),
+                expected: contract.id(),
+                found,
+            })?;
+            if slot.holder() != Holder::Model {
+                return Err(WeightsError::NotAWeight {
+                    ordinal: slot.ordinal(),
+                    name: slot.name().to_owned(),
+                    role: slot.role(),
+                });
+            }
+            if tensor.bytes().len() != slot.byte_size() {
+                return Err(WeightsError::Shape {
+                    ordinal: slot.ordinal(),
+                    name: slot.name().to_owned(),
+                    expected: slot.shape().clone(),
+                    found: tensor.shape().clone(),
+                });
+            }
+            let entry = &mut given[slot.ordinal().index()];
+            if entry.replace(tensor.bytes()).is_some() {
+                return Err(WeightsError::Duplicate {
+                    ordinal: slot.ordinal(),
+                    name: slot.name().to_owned(),
+                });
+            }
+        }
+        self.upload_given(&mut given)
+    }
+
+    fn upload_given<'g>(
+        &'g self,
+        given: &mut [Option<&'g [u8]>],
+    ) -> Result<Weights<B>, WeightsError> {
+        let mut missing = Vec::new();
+        let weights = self
+            .contract()
+            .inputs()
+            .iter()
+            .zip(&mut *given)
+            .filter(|(slot, _)| slot.holder() == Holder::Model);
+        for (slot, bytes) in weights {
+            if bytes.is_none() && slot.content().len() == slot.byte_size() {
+                *bytes = Some(slot.content());
+            }
+            if bytes.is_none() {
+                missing.push(Missing::of(slot));
+            }
+        }
+        if !missing.is_empty() {
+            return Err(WeightsError::Missing(MissingSlots { slots: missing }));
+        }
+        let tensors = self
+            .contract()
+            .inputs()
+            .iter()
+            .zip(given.iter())
+            .map(|(slot, bytes)| match bytes {
+                Some(bytes) => self.inner.upload(slot, bytes),
+                None => Ok(None),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Weights { tensors })
+    }
+}
+
+/// The slot that a tensor was validated for, or the contract that it belongs to
+/// if that is another one.
+pub(crate) fn own_slot<'c>(
+    contract: &'c Contract,
+    tensor: &Tensor<Validated<'_>>,
+) -> Result<&'c Slot, ContractId> {
+    let slot = contract.inputs().get(tensor.ordinal().index());
+    slot.filter(|_| tensor.contract() == contract.id())
+        .ok_or(tensor.contract())
+}
+
+impl<B: Backend> fmt::Debug for Model<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("core", &self.inner.core)
+            .field("contract", &self.inner.contract)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a model was not loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A call of the backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The loaded model's tensors are not the contract's; it was unloaded again.
+    #[error(transparent)]
+    Mismatch(#[from] JoinError),
+}
+
+/// Why a model was not unloaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnloadError {
+    /// A clone of the model or a session is alive.
+    #[error("the model is in use by a session or a clone")]
+    InUse,
+    /// The runtime failed; the model is gone all the same.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+/// A slot for which nothing was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missing {
+    /// The slot.
+    pub ordinal: Ordinal,
+    /// Its name on the device.
+    pub name: String,
+    /// Its key: the argument's or the checkpoint's name, where the contract has
+    /// one.
+    pub key: Option<String>,
+    /// Who fills it.
+    pub role: Role,
+}
+
+impl Missing {
+    pub(crate) fn of(slot: &Slot) -> Self {
+        let key = slot.user_input_key().or(slot.checkpoint_key());
+        Self {
+            ordinal: slot.ordinal(),
+            name: slot.name().to_owned(),
+            key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
+            role: slot.role(),
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} `{}`", self.role, self.ordinal, self.name)?;
+        match &self.key {
+            Some(key) => write!(f, " (`{key}`)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All slots for which nothing was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingSlots {
+    /// The slots, by ordinal.
+    pub slots: Vec<Missing>,
+}
+
+impl fmt::Display for MissingSlots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing was given")?;
+        crate::contract::list(f, &self.slots, 0)
+    }
+}
+
+/// Why weights were refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightsError {
+    /// A tensor was validated for another contract.
+    #[error("the tensor for input {ordinal} belongs to contract {found}, not {expected}")]
+    ForeignTensor {
+        /// The slot that the tensor was validated for.
+        ordinal: Ordinal,
+        /// This model's contract.
+        expected: ContractId,
+        /// The tensor's contract.
+        found: ContractId,
+    },
+    /// A tensor was validated for a slot that is no resident weight.
+    #[error("input {ordinal} `{name}` is a {role}")]
+    NotAWeight {
+        /// The slot.
+        ordinal: Ordinal,
+        /// Its name.
+        name: String,
+        /// Who fills it.
+        role: Role,
+    },
+    /// A weight of another batch than the compiled one.
+    #[error("weight {ordinal} `{name}` has shape {expected}, found {found}")]
+    Shape {
+        /// The slot.
+        ordinal: Ordinal,
+        /// Its name.
+        name: String,
+        /// The compiled shape.
+        expected: Shape,
+        /// The tensor's shape.
+        found: Shape,
+    },
+    /// Two tensors were given for one slot.
+    #[error("weight {ordinal} `{name}` was given twice")]
+    Duplicate {
+        /// The slot.
+        ordinal: Ordinal,
+        /// Its name.
+        name: String,
+    },
+    /// Weights were not given.
+    #[error("{0}")]
+    Missing(MissingSlots),
+    /// A call of the backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
