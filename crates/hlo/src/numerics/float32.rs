@@ -89,6 +89,15 @@ fn expm1_wide(x: f64) -> f64 {
     scale * tail + (scale - 1.0)
 }
 
+/// `e^x` of a narrowed argument, in `f64` with a relative error below 1e-13.
+#[inline(always)]
+fn exp_wide(x: f64) -> f64 {
+    let low = if x < -700.0 { -700.0 } else { x };
+    let clamped = if low > 700.0 { 700.0 } else { low };
+    let (exponent, tail) = reduce_exponential(clamped);
+    power_of_two(exponent) * (1.0 + tail)
+}
+
 /// `n` and `e^r - 1` with `x = n ln 2 + r`.
 #[inline(always)]
 fn reduce_exponential(x: f64) -> (i64, f64) {
@@ -249,20 +258,22 @@ pub(crate) fn logistic(x: f32) -> f32 {
 #[must_use]
 pub(crate) fn erf(x: f32) -> f32 {
     let magnitude = x.abs();
+    // The leading coefficient less one keeps the largest term exact.
     let small = magnitude
-        * polynomial32(
-            x * x,
-            [
-                std::f32::consts::FRAC_2_SQRT_PI,
-                -0.376_126_38,
-                0.112_837_83,
-                -0.026_865_445,
-                0.005_221_075,
-                -8.484_711e-4,
-                1.127_054_2e-4,
-                -9.680_136e-6,
-            ],
-        );
+        + magnitude
+            * polynomial32(
+                x * x,
+                [
+                    0.128_379_17,
+                    -0.376_126_38,
+                    0.112_837_83,
+                    -0.026_865_445,
+                    0.005_221_075,
+                    -8.484_711e-4,
+                    1.127_054_2e-4,
+                    -9.680_136e-6,
+                ],
+            );
     let bounded = if magnitude > 4.0 { 4.0 } else { magnitude };
     let large = 1.0
         - exp(polynomial32(
@@ -424,8 +435,8 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
     } else {
         magnitude
     };
-    let power = (expm1_wide(exponent * finite) + 1.0) as f32;
     let product = exponent * finite;
+    let power = exp_wide(product) as f32;
     let small = if product < -103.98 { 0.0 } else { power };
     let value = if product > 88.73 {
         f32::INFINITY
