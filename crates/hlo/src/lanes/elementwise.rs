@@ -2,23 +2,19 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
 use num_complex::Complex;
 
 use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{Comparison, Direction};
-use crate::element::{
-    Element, ElementType, F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
-    F8E5M2FNUZ, F8E8M0FNU, Pred, S4, U4, with_element, with_narrow, with_word,
-};
+use crate::element::{Element, ElementType, Pred, S4, U4, with_element, with_narrow, with_word};
 use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};
 use crate::kernels::{self, Context};
 use crate::numerics::{IntegerMath, NarrowFloat, Ordered, convert, map, zip_map};
 use crate::options::Denormals;
 
-use super::flush::{flushed, flushed_bf16};
 use super::complex::{self, ComplexElement};
+use super::flush::{flushed, flushed_bf16};
 use super::integer;
 use super::real::{Real, narrow_binary, narrow_clamp, narrow_unary};
 
