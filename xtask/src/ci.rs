@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::Outcome;
 use crate::shell::{self, cargo, succeeds};
-use crate::{deps, test, tidy};
+use crate::{corpus, deps, fixtures, test, tidy};
 
 /// Options of `ci`.
 #[derive(Debug, clap::Args)]
@@ -56,6 +56,14 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         run: || test::run(&test::Args::default()),
+    },
+    Step {
+        name: "fixtures",
+        run: || fixtures::run(&fixtures::Args::CHECK),
+    },
+    Step {
+        name: "corpus",
+        run: || corpus::run(&corpus::Args::default()),
     },
 ];
 

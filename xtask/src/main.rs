@@ -6,10 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod corpus;
 mod deps;
+mod fixtures;
 mod shell;
 mod test;
 mod tidy;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,12 @@ enum Verb {
     Test(test::Args),
     /// Runs what continuous integration runs.
     Ci(ci::Args),
+    /// Runs HLO cases and compares with their goldens.
+    Corpus(corpus::Args),
+    /// Tells which HLO modules the verifier accepts, and why not.
+    Verify(verify::Args),
+    /// Packs the examples' models.
+    Fixtures(fixtures::Args),
     /// Checks that dependencies between the crates point one way only.
     Deps,
     /// Checks the sources for what no compiler looks at.
@@ -41,6 +50,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Test(args) => test::run(&args),
         Verb::Ci(args) => ci::run(&args),
+        Verb::Corpus(args) => corpus::run(&args),
+        Verb::Verify(args) => verify::run(&args),
+        Verb::Fixtures(args) => fixtures::run(&args),
         Verb::Deps => deps::run(),
         Verb::Tidy => tidy::run(),
     };

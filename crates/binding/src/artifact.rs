@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use metaneff_schema::metaneff::MetaNeff;
-use prost::Message;
+use metaneff_schema::neff::{Neff, NeffError, ParseOptions};
+use metaneff_schema::{DecodeError, decode_metaneff};
 
 use crate::contract::{Contract, ContractError, ContractOptions, Finding, JoinError};
 
@@ -41,11 +41,11 @@ pub enum ArtifactError {
         source: io::Error,
     },
     /// The metaneff is no message.
-    #[error("the metaneff cannot be decoded: {detail}")]
-    Decode {
-        /// The reason.
-        detail: String,
-    },
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The NEFF is refused by one of the runtime's gates.
+    #[error(transparent)]
+    Neff(#[from] NeffError),
     /// The metaneff is no contract.
     #[error(transparent)]
     Contract(#[from] ContractError),
@@ -108,10 +108,15 @@ impl Artifact {
         metaneff: impl Into<Bytes>,
         options: &ContractOptions,
     ) -> Result<Self, ArtifactError> {
-        let message = MetaNeff::decode(metaneff.into()).map_err(|error| ArtifactError::Decode {
-            detail: error.to_string(),
-        })?;
-        let contract = Contract::new(&message, options)?;
+        let neff = neff.into();
+        let mut message = decode_metaneff(metaneff)?;
+        let program = Neff::parse(neff.clone(), &ParseOptions::default())?;
+        if message.serialized_graph_def.is_empty()
+            && let Some(graph) = program.graph()
+        {
+            message.serialized_graph_def = graph.clone();
+        }
+        let contract = Contract::new(&message, options)?.join(&program)?;
         Ok(Self::from_contract(neff, contract))
     }
 
@@ -138,8 +143,8 @@ impl Artifact {
         &self.neff
     }
 
-    /// The graph that was compiled, an `HloModuleProto`, where the contract
-    /// carries it.
+    /// The graph that was compiled, an `HloModuleProto`, where the metaneff or
+    /// the NEFF carries it.
     #[must_use]
     pub fn graph(&self) -> Option<&Bytes> {
         self.contract.graph()

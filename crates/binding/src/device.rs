@@ -155,6 +155,24 @@ impl<B: Backend> DeviceTensor<'_, B> {
             .copy(source.handle(), 0, self.handle(), 0, self.size)?)
     }
 
+    /// A view of part of the buffer, sharing its memory. Either of the two may be
+    /// dropped first.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn slice(&self, offset: usize, size: usize, name: &CStr) -> Result<Self, DeviceError> {
+        self.check(offset, size)?;
+        let handle = self.backend.slice(self.handle(), offset, size, name)?;
+        Ok(Self::new(
+            &self.backend,
+            handle,
+            self.placement,
+            self.core,
+            size,
+        ))
+    }
+
     fn check(&self, offset: usize, size: usize) -> Result<(), DeviceError> {
         let inside = offset.checked_add(size).is_some_and(|end| end <= self.size);
         if inside {

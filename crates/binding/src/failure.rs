@@ -7,8 +7,10 @@ use crate::artifact::ArtifactError;
 use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
-use crate::model::{LoadError, WeightsError};
-use crate::session::{BindError, ExecuteError, OutputError, SessionError, StatesError};
+use crate::model::{LoadError, UnloadError, WeightsError};
+use crate::session::{
+    BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
+};
 use crate::tensor::TensorError;
 
 /// A refused step: what was given to it, and the reason.
@@ -125,6 +127,9 @@ pub enum Error {
     /// The model was not loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The model was not unloaded.
+    #[error(transparent)]
+    Unload(#[from] UnloadError),
     /// Weights were refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -149,6 +154,9 @@ pub enum Error {
     /// The execution failed.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
+    /// An output holds a NaN, which the caller rejects.
+    #[error(transparent)]
+    Numerical(#[from] NumericalError),
     /// There is no such output, or it is not there to take.
     #[error(transparent)]
     Output(#[from] OutputError),

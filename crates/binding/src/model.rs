@@ -295,6 +295,26 @@ impl<'rt, B: Backend> Model<'rt, B> {
         &self.inner.backend
     }
 
+    /// Unloads the model now, and says what the runtime answered. Dropping the
+    /// last clone unloads it as well, and hears nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`UnloadError::InUse`], with the model, while a clone or a session is
+    /// alive. After [`UnloadError::Backend`] the model is gone all the same.
+    pub fn unload(mut self) -> Result<(), Rejected<Option<Self>, UnloadError>> {
+        let Some(inner) = Arc::get_mut(&mut self.inner) else {
+            return Err(Rejected::new(Some(self), UnloadError::InUse));
+        };
+        match inner.handle.take() {
+            Some(handle) => inner
+                .backend
+                .unload(handle)
+                .map_err(|error| Rejected::new(None, error.into())),
+            None => Ok(()),
+        }
+    }
+
     /// Uploads all weights and hands them to every session, at their next bind.
     ///
     /// All or nothing: the weights of before stay in use until every new one is
@@ -421,6 +441,18 @@ pub enum LoadError {
     /// The loaded model's tensors are not the contract's; it was unloaded again.
     #[error(transparent)]
     Mismatch(#[from] JoinError),
+}
+
+/// Why a model was not unloaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnloadError {
+    /// A clone of the model or a session is alive.
+    #[error("the model is in use by a session or a clone")]
+    InUse,
+    /// The runtime failed; the model is gone all the same.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
 }
 
 /// A slot for which nothing was given.

@@ -191,6 +191,12 @@ impl<B: Backend> Runtime<B> {
 }
 
 impl<B: Backend> SharedRuntime<B> {
+    /// Takes over a backend.
+    #[must_use]
+    pub fn new(backend: B) -> Self {
+        Runtime::new(backend).into_shared()
+    }
+
     /// Loads a model on a core.
     ///
     /// # Errors
@@ -213,6 +219,21 @@ impl<B: Backend> SharedRuntime<B> {
         ModelInner::load(&self.backend, artifact, options).map(Model::new)
     }
 
+    /// Allocates a zeroed buffer that belongs to no model.
+    ///
+    /// # Errors
+    ///
+    /// What the backend answers.
+    pub fn allocate(
+        &self,
+        placement: Placement,
+        core: Core,
+        size: usize,
+        name: &CStr,
+    ) -> Result<DeviceTensor<'static, B>, BackendError> {
+        DeviceTensor::allocate(&self.backend, placement, core, size, name)
+    }
+
     /// The backend.
     #[must_use]
     pub fn backend(&self) -> &B {
@@ -223,6 +244,15 @@ impl<B: Backend> SharedRuntime<B> {
     #[must_use]
     pub fn info(&self) -> BackendInfo {
         self.backend.info()
+    }
+
+    /// Memory of a core.
+    ///
+    /// # Errors
+    ///
+    /// What the backend answers.
+    pub fn memory_stats(&self, core: Core) -> Result<MemoryStats, BackendError> {
+        self.backend.memory_stats(core)
     }
 
     /// What the backend has moved so far, where it counts.

@@ -13,7 +13,11 @@ fn misuses_do_not_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/accept/*.rs");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let version = Command::new(rustc).arg("--version").output().unwrap().stdout;
+    let version = Command::new(rustc)
+        .arg("--version")
+        .output()
+        .unwrap()
+        .stdout;
     if version.starts_with(COMPILER.as_bytes()) {
         cases.compile_fail("tests/ui/reject/*.rs");
     }

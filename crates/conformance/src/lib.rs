@@ -1,1 +1,21 @@
 //! Conformance cases over every backend.
+//!
+//! A [`Case`] is declared once and runs on whatever implements
+//! [`Backend`](metaneff_binding::Backend). A [`Target`] makes backends as the
+//! cases ask for them, [`run`] judges, and the [`Report`] is for people and for
+//! machines.
+//!
+//! Cases need no files: their models are built in code from a few instructions,
+//! with results that are worked out by hand.
+
+#![forbid(unsafe_code)]
+
+mod case;
+mod cases;
+mod graph;
+mod models;
+mod report;
+
+pub use case::{Case, Failure, Setup};
+pub use cases::cases;
+pub use report::{Expectation, Report, Row, Target, Unavailable, Verdict, run};

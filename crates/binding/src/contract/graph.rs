@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use metaneff_schema::decode_hlo;
 use metaneff_schema::xla::{HloComputationProto, HloModuleProto, ShapeProto};
-use prost::Message;
 
 /// An array at the graph's boundary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +163,6 @@ fn leaf_index(shape: &ShapeProto, path: &[i64]) -> Option<usize> {
 
 /// Reads the signature out of a serialized module.
 pub(super) fn decode(graph: &Bytes) -> Result<Signature, String> {
-    let module = HloModuleProto::decode(graph.clone()).map_err(|error| error.to_string())?;
+    let module = decode_hlo(graph.clone()).map_err(|error| error.to_string())?;
     Signature::of(&module)
 }

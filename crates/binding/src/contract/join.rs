@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use metaneff_schema::neff::{Neff, VariableKind};
 use metaneff_schema::nrt::NrtDtype;
 
 use super::{Contract, Ordinal, Slot, Strictness, VarId, list};
@@ -147,6 +148,43 @@ impl fmt::Display for JoinError {
 impl std::error::Error for JoinError {}
 
 impl Contract {
+    /// Joins the contract with a NEFF's variable table, by name: compares sizes,
+    /// element types and shapes, and reads the real variable ids.
+    ///
+    /// States and weights may be buffers and files of the NEFF instead of inputs.
+    ///
+    /// # Errors
+    ///
+    /// Every difference at once.
+    pub fn join(&self, neff: &Neff) -> Result<Self, JoinError> {
+        let variables: Vec<_> = neff
+            .variables()
+            .iter()
+            .filter_map(|variable| {
+                let side = match variable.kind {
+                    VariableKind::Input => Side::Input,
+                    VariableKind::Output => Side::Output,
+                    _ if self.inputs().iter().any(|s| s.name() == variable.name) => Side::Input,
+                    _ => return None,
+                };
+                let dims = variable.shape.as_ref().map(|shape| {
+                    let dims = shape.iter().map(|&dim| usize::try_from(dim));
+                    // A dimension that fits no size makes the shape unlike any other.
+                    dims.map(|dim| dim.unwrap_or(usize::MAX)).collect()
+                });
+                Some(Variable {
+                    name: variable.name.clone(),
+                    side,
+                    var_id: Some(variable.var_id),
+                    size: variable.size,
+                    dtype: variable.dtype,
+                    shape: dims,
+                })
+            })
+            .collect();
+        self.join_variables(&variables)
+    }
+
     /// Joins the contract with a table of variables, by name: compares sizes,
     /// element types and shapes, and takes over the variable ids. The identity
     /// stays.

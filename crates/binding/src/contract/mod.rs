@@ -246,8 +246,7 @@ impl Contract {
         self.inner.return_aliases || output.alias().is_none()
     }
 
-    /// The graph that was compiled, an `HloModuleProto`, where the metaneff
-    /// carries it.
+    /// The graph that was compiled, an `HloModuleProto`, where there is one.
     #[must_use]
     pub fn graph(&self) -> Option<&Bytes> {
         self.inner.graph.as_ref()

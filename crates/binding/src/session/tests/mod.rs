@@ -242,3 +242,48 @@ fn a_scalar_binds_four_bytes() {
         })
     ));
 }
+
+#[test]
+fn a_model_in_use_is_not_unloaded() {
+    let (fake, runtime) = runtime(count);
+    let model = runtime.load(&counter(false), core()).unwrap();
+    let session = model.session().unwrap();
+    let rejected = model.unload().unwrap_err();
+    assert_eq!(*rejected.reason(), crate::UnloadError::InUse);
+    let model = rejected.into_input().unwrap();
+    drop(session);
+    let _ = fake.take_calls();
+    model.unload().unwrap();
+    assert_eq!(fake.take_calls(), ["unload"]);
+    assert!(fake.live().is_empty());
+}
+
+#[test]
+fn a_buffer_checks_its_range_before_the_backend_does() {
+    let fake = Fake::new();
+    let runtime = Runtime::new(fake.clone());
+    let mut buffer = runtime
+        .allocate(crate::Placement::Device, core(), 8, c"x")
+        .unwrap();
+    let _ = fake.take_calls();
+    assert_eq!(
+        buffer.write(usize::MAX, &[1, 2]).unwrap_err(),
+        crate::DeviceError::Range {
+            offset: usize::MAX,
+            size: 2,
+            available: 8,
+        }
+    );
+    assert!(buffer.read(7, &mut [0; 2]).is_err());
+    assert!(buffer.slice(4, 5, c"y").is_err());
+    assert_eq!(fake.take_calls(), [""; 0]);
+
+    let view = buffer.slice(4, 4, c"y").unwrap();
+    buffer.write(4, &[9]).unwrap();
+    let mut byte = [0];
+    drop(buffer);
+    view.read(0, &mut byte).unwrap();
+    assert_eq!(byte, [9]);
+    drop(view);
+    assert!(fake.live().is_empty());
+}

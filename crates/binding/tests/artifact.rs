@@ -1,0 +1,178 @@
+//! From files to outputs.
+
+use bytes::Bytes;
+use metaneff_binding::testing::Fake;
+use metaneff_binding::{
+    Artifact, ArtifactError, ContractOptions, Core, DType, Error, Finding, HostTensor,
+    JoinMismatch, Runtime, Side, VarId,
+};
+use metaneff_schema::MetaNeffBuilder;
+use metaneff_schema::metaneff::MetaNeff;
+use metaneff_schema::neff::{BuildError, NeffBuilder, NeffError};
+use metaneff_schema::xla::{
+    HloComputationProto, HloInstructionProto, HloModuleProto, PrimitiveType, ProgramShapeProto,
+    ShapeProto,
+};
+use prost::Message;
+
+fn array(element_type: PrimitiveType, dimensions: &[i64]) -> ShapeProto {
+    ShapeProto {
+        element_type: element_type.into(),
+        dimensions: dimensions.to_vec(),
+        ..ShapeProto::default()
+    }
+}
+
+/// A module of two parameters whose sum is the root.
+fn graph(shape: &ShapeProto) -> Bytes {
+    let instruction = |id, opcode: &str| HloInstructionProto {
+        id,
+        name: format!("{opcode}.{id}"),
+        opcode: opcode.to_owned(),
+        shape: Some(shape.clone()),
+        ..HloInstructionProto::default()
+    };
+    let parameter = |id, number| HloInstructionProto {
+        parameter_number: number,
+        ..instruction(id, "parameter")
+    };
+    let program = ProgramShapeProto {
+        parameters: vec![shape.clone(), shape.clone()],
+        result: Some(shape.clone()),
+        ..ProgramShapeProto::default()
+    };
+    HloModuleProto {
+        name: "sum".to_owned(),
+        host_program_shape: Some(program.clone()),
+        computations: vec![HloComputationProto {
+            instructions: vec![
+                parameter(0, 0),
+                parameter(1, 1),
+                HloInstructionProto {
+                    operand_ids: vec![0, 1],
+                    ..instruction(2, "add")
+                },
+            ],
+            root_id: 2,
+            program_shape: Some(program),
+            ..HloComputationProto::default()
+        }],
+        ..HloModuleProto::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
+fn neff(graph: &Bytes) -> Result<Bytes, BuildError> {
+    Ok(NeffBuilder::from_hlo(graph.clone())?.build())
+}
+
+fn metaneff(graph: &Bytes) -> Result<MetaNeff, BuildError> {
+    Ok(MetaNeffBuilder::from_hlo(graph.clone())?.build())
+}
+
+#[test]
+fn files_are_read_joined_and_run() -> Result<(), Error> {
+    let graph = graph(&array(PrimitiveType::F32, &[2]));
+    let folder = tempfile::tempdir().unwrap();
+    let [program, contract] = ["model.neff", "model.metaneff"].map(|name| folder.path().join(name));
+    std::fs::write(&program, neff(&graph).unwrap()).unwrap();
+    std::fs::write(&contract, metaneff(&graph).unwrap().encode_to_vec()).unwrap();
+
+    let artifact = Artifact::open(&program, &contract)?;
+    assert!(artifact.contract().is_joined());
+    assert_eq!(artifact.contract().output(0)?.var_id(), VarId::Joined(2));
+    assert_eq!(artifact.graph(), Some(&graph));
+
+    let runtime = Runtime::new(Fake::new());
+    let model = runtime.load(&artifact, Core::new(0))?;
+    let mut session = model.session()?;
+    let a = session
+        .slot("input0")?
+        .validate(HostTensor::from_slice([2], &[1.0_f32, 2.0])?)?;
+    let b = session
+        .slot("input1")?
+        .validate(HostTensor::from_slice([2], &[3.0_f32, 4.0])?)?;
+    let outputs = session
+        .bind([b, a])?
+        .execute(())?
+        .reject_nan()?
+        .into_outputs();
+    assert_eq!(outputs.get("output0")?.to_vec::<f32>()?, [4.0, 6.0]);
+
+    let missing = folder.path().join("none");
+    let error = Artifact::open(&missing, &contract).unwrap_err();
+    assert!(matches!(error, ArtifactError::Io { path, .. } if path == missing));
+    Ok(())
+}
+
+#[test]
+fn the_packed_graph_says_the_true_types() {
+    let graph = graph(&array(PrimitiveType::U64, &[2, 512]));
+    let mut message = metaneff(&graph).unwrap();
+    message.serialized_graph_def = Bytes::new();
+    let artifact = Artifact::from_bytes(neff(&graph).unwrap(), message.encode_to_vec()).unwrap();
+    // The device sees pairs of 32-bit integers, the contract signed ones.
+    let slot = artifact.contract().slot(0).unwrap();
+    assert_eq!(slot.dtype(), Some(DType::U64));
+    assert_eq!(slot.stored_dtype(), Some(DType::I64));
+    assert_eq!(slot.byte_size(), 8192);
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused() {
+    let small = graph(&array(PrimitiveType::F32, &[2]));
+    let large = graph(&array(PrimitiveType::F32, &[3]));
+    let contract = metaneff(&small).unwrap().encode_to_vec();
+    let error = Artifact::from_bytes(neff(&large).unwrap(), contract.clone()).unwrap_err();
+    let ArtifactError::Join(error) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(error.mismatches.len(), 3);
+    assert!(matches!(
+        error.mismatches[2],
+        JoinMismatch::Size {
+            side: Side::Output,
+            expected: 8,
+            found: 12,
+            ..
+        }
+    ));
+
+    let error = Artifact::from_bytes("short", contract).unwrap_err();
+    assert!(matches!(
+        error,
+        ArtifactError::Neff(NeffError::TooShort { found: 5, .. })
+    ));
+    let error = Artifact::from_bytes(neff(&small).unwrap(), vec![0x0a, 0xff]).unwrap_err();
+    assert!(matches!(error, ArtifactError::Decode(_)));
+}
+
+#[test]
+fn unknown_fields_are_no_reason_to_refuse() {
+    let graph = graph(&array(PrimitiveType::F32, &[2]));
+    let mut contract = metaneff(&graph).unwrap().encode_to_vec();
+    // Field 99, a string.
+    contract.extend([0x9a, 0x06, 0x01, b'x']);
+    assert!(Artifact::from_bytes(neff(&graph).unwrap(), contract).is_ok());
+}
+
+#[test]
+fn a_lenient_reading_says_what_it_tolerated() {
+    let graph = graph(&array(PrimitiveType::F32, &[2]));
+    let mut message = metaneff(&graph).unwrap();
+    message.num_states = 7;
+    let bytes = message.encode_to_vec();
+    let error = Artifact::from_bytes(neff(&graph).unwrap(), bytes.clone()).unwrap_err();
+    assert!(matches!(error, ArtifactError::Contract(_)));
+    let options = ContractOptions::new().lenient();
+    let artifact = Artifact::from_bytes_with(neff(&graph).unwrap(), bytes, &options).unwrap();
+    assert!(matches!(
+        artifact.warnings(),
+        [Finding::RoleCount {
+            declared: 7,
+            found: 0,
+            ..
+        }]
+    ));
+}

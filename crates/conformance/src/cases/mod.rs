@@ -1,0 +1,22 @@
+//! The cases, one file a group of groups.
+
+mod bind;
+mod execute;
+mod load;
+mod state;
+mod tensor;
+
+use metaneff_binding::Backend;
+
+use crate::case::Case;
+
+/// Every case, in a fixed order. Ids are unique.
+#[must_use]
+pub fn cases<B: Backend>() -> Vec<Case<B>> {
+    let mut all = execute::cases();
+    all.extend(state::cases());
+    all.extend(bind::cases());
+    all.extend(tensor::cases());
+    all.extend(load::cases());
+    all
+}

@@ -1,0 +1,127 @@
+//! The choice of a backend, by options of the command line.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use metaneff_backend_sim::{Instance, Sim};
+use metaneff_binding::AnyBackend;
+
+/// What executes a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "the backends that there are")]
+pub enum Choice {
+    /// The simulator, on this machine's CPU.
+    #[default]
+    Sim,
+    /// The Neuron runtime, through libnrt.
+    Nrt,
+}
+
+/// The options with which an example's backend is chosen.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[non_exhaustive]
+pub struct BackendArgs {
+    /// What executes the model. Nothing falls back from one to the other.
+    #[arg(long, value_enum, default_value_t)]
+    pub backend: Choice,
+    /// The library for `--backend nrt`, instead of a search for `libnrt.so.1`.
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+}
+
+/// Why a backend is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("the backend `{}` cannot be opened: {reason}{advice}", match choice { Choice::Sim => "sim", Choice::Nrt => "nrt" })]
+pub struct OpenError {
+    choice: Choice,
+    reason: String,
+    advice: String,
+}
+
+impl BackendArgs {
+    /// Opens the chosen backend.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] says what was tried and, for libnrt, what this machine has.
+    pub fn open(&self) -> Result<AnyBackend, OpenError> {
+        let failed = |error: &dyn std::error::Error, advice: String| {
+            let mut reason = error.to_string();
+            let mut source = error.source();
+            while let Some(error) = source {
+                let _ = write!(reason, ": {error}");
+                source = error.source();
+            }
+            OpenError {
+                choice: self.backend,
+                reason,
+                advice,
+            }
+        };
+        match self.backend {
+            Choice::Sim => Sim::builder()
+                .instance(Instance::Trn1_2xlarge)
+                .build()
+                .map(AnyBackend::new)
+                .map_err(|error| failed(&error, String::new())),
+            Choice::Nrt => {
+                let path = self.lib.as_ref().map(|path| path.display().to_string());
+                let wanted = path.unwrap_or_else(|| "libnrt.so.1".to_owned());
+                let reason = format!("this build cannot open `{wanted}`");
+                Err(OpenError { choice: self.backend, reason, advice: advice() })
+            }
+        }
+    }
+}
+
+/// What a person needs to know whose machine has no Neuron runtime.
+fn advice() -> String {
+    let devices = neuron_devices();
+    let found = if devices.is_empty() {
+        "this machine has no /dev/neuron* device".to_owned()
+    } else {
+        format!("this machine has {}", devices.join(", "))
+    };
+    format!("\n  {found}\n  --lib PATH names a library; --backend sim runs the same program on the simulator")
+}
+
+/// The device files of Neuron devices, by name.
+fn neuron_devices() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir("/dev")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| {
+            let number = name.strip_prefix("neuron").unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+        .map(|name| format!("/dev/{name}"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use metaneff_binding::Backend as _;
+
+    use super::*;
+
+    #[test]
+    fn the_simulator_needs_no_library() {
+        let info = BackendArgs::default().open().unwrap().info();
+        assert_eq!((info.name, info.device), ("sim", false));
+    }
+
+    #[test]
+    fn a_missing_library_comes_with_advice() {
+        let arguments = BackendArgs {
+            backend: Choice::Nrt,
+            lib: Some("no/such/libnrt.so.1".into()),
+        };
+        let text = arguments.open().unwrap_err().to_string();
+        for part in ["no/such/libnrt.so.1", "/dev/neuron", "--backend sim"] {
+            assert!(text.contains(part), "`{text}` does not name `{part}`");
+        }
+    }
+}
