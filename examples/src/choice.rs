@@ -68,7 +68,11 @@ impl BackendArgs {
                 let path = self.lib.as_ref().map(|path| path.display().to_string());
                 let wanted = path.unwrap_or_else(|| "libnrt.so.1".to_owned());
                 let reason = format!("this build cannot open `{wanted}`");
-                Err(OpenError { choice: self.backend, reason, advice: advice() })
+                Err(OpenError {
+                    choice: self.backend,
+                    reason,
+                    advice: advice(),
+                })
             }
         }
     }
@@ -82,7 +86,9 @@ fn advice() -> String {
     } else {
         format!("this machine has {}", devices.join(", "))
     };
-    format!("\n  {found}\n  --lib PATH names a library; --backend sim runs the same program on the simulator")
+    format!(
+        "\n  {found}\n  --lib PATH names a library; --backend sim runs the same program on the simulator"
+    )
 }
 
 /// The device files of Neuron devices, by name.

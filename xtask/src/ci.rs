@@ -58,6 +58,10 @@ const STEPS: &[Step] = &[
         run: || test::run(&test::Args::default()),
     },
     Step {
+        name: "examples",
+        run: examples,
+    },
+    Step {
         name: "fixtures",
         run: || fixtures::run(&fixtures::Args::CHECK),
     },
@@ -73,6 +77,17 @@ fn command(command: &mut Command) -> Outcome {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Each example checks its own numbers.
+fn examples() -> Outcome {
+    for example in ["minimal", "quickstart", "decode"] {
+        let mut run = cargo(["run", "--quiet", "--package", "metaneff-examples"]);
+        if !succeeds(run.args(["--example", example]))? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs every step, also after a failure, and closes with a table of verdicts.
