@@ -235,7 +235,7 @@ fn scatter(
 }
 
 fn constant(literal: LiteralProto) -> HloModuleProto {
-    with("constant", &[], f32(&[2]), |op| op.literal = Some(literal))
+    with("constant", &[], f32(&[2]), |op| op.literal = Some(Box::new(literal)))
 }
 
 fn literal(values: &[f32]) -> LiteralProto {
