@@ -307,6 +307,7 @@ impl fmt::Display for ElementType {
 }
 
 mod sealed {
+    #[expect(unnameable_types, reason = "nothing outside may implement it")]
     pub trait Sealed {}
 }
 

@@ -9,6 +9,6 @@ mod compare;
 mod npy;
 mod outcome;
 
-pub use case::{Case, CaseError, Tensor, Tolerance};
+pub use case::{Case, CaseError, NpyError, Tensor, Tolerance};
 pub use compare::{Comparison, compare};
-pub use outcome::{Outcome, TraceEntry, Verdict, run_case, trace_case};
+pub use outcome::{CaseFailure, Outcome, TraceEntry, Verdict, run_case, trace_case};

@@ -294,7 +294,6 @@ fn entry(event: &Event<'_>) -> TraceEntry {
         statistics.add(array);
     }
     let finite = statistics.finite > 0;
-    #[expect(clippy::cast_precision_loss, reason = "a count of elements in memory")]
     let mean = statistics.sum / statistics.finite as f64;
     TraceEntry {
         step: event.step,

@@ -47,7 +47,7 @@ pub(super) fn register(targets: &mut CustomCalls) {
 }
 
 fn gelu(x: f64) -> f64 {
-    0.5 * x * (1.0 + (x * std::f64::consts::FRAC_1_SQRT_2).erf())
+    0.5 * x * (1.0 + RealMath::erf(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
 fn gelu_tanh(x: f64) -> f64 {
@@ -57,7 +57,7 @@ fn gelu_tanh(x: f64) -> f64 {
 
 fn gelu_slope(x: f64) -> f64 {
     let density = RealMath::exp(-0.5 * x * x) / std::f64::consts::TAU.sqrt();
-    0.5 * (1.0 + (x * std::f64::consts::FRAC_1_SQRT_2).erf()) + x * density
+    0.5 * (1.0 + RealMath::erf(x * std::f64::consts::FRAC_1_SQRT_2)) + x * density
 }
 
 fn identity(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
@@ -182,7 +182,6 @@ fn rms_norm(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     }
     let mut values = wide(*operand)?;
     lines(&mut values, operand.dims(), dimension, |line| {
-        #[expect(clippy::cast_precision_loss, reason = "a size in memory")]
         let mean = line.iter().map(|x| x * x).sum::<f64>() / line.len() as f64;
         let scale = (mean + epsilon[0]).rsqrt();
         line.iter_mut().zip(&weight).for_each(|(x, weight)| *x *= scale * weight);

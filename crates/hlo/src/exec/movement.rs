@@ -2,10 +2,9 @@
 
 use crate::array::Buffer;
 use crate::attributes::RngDistribution;
-use crate::element::{ElementType, with_element};
+use crate::element::ElementType;
 use crate::ir::Op;
 use crate::kernels;
-use crate::numerics::Numeric;
 
 use super::run::{Fault, Frame, Run};
 use super::value::Value;
@@ -107,52 +106,7 @@ impl<'a> Run<'a> {
         distribution: RngDistribution,
     ) -> Result<Value<'a>, Fault> {
         let (a, b) = (frame.view(0)?, frame.view(1)?);
-        let mut bits = Bits(self.options().rng_seed ^ self.steps());
-        let element = a.element();
-        if element.byte_size() == 8 && element.is_integer() {
-            // Bounds beyond 2^53 would be inexact.
-            return Err(Fault::Unsupported(format!("rng of {element}")));
-        }
-        self.filled(frame.result()?, |mut out, _| {
-            with_element!(element, T => {
-                let (a, b) = (a.values::<T>()?[0].to_f64(), b.values::<T>()?[0].to_f64());
-                for value in out.values_mut::<T>()? {
-                    *value = T::from_f64(match distribution {
-                        RngDistribution::Normal => a + b * bits.normal(),
-                        RngDistribution::Uniform if element.is_float() => {
-                            a + (b - a) * bits.uniform()
-                        }
-                        RngDistribution::Uniform => (a + (b - a) * bits.uniform()).floor(),
-                    });
-                }
-            });
-            Ok(())
-        })
-    }
-}
-
-/// A stream of pseudo-random bits: splitmix64.
-struct Bits(u64);
-
-impl Bits {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// Uniform in [0, 1), a multiple of 2^-24, so that rounding to `f32` does
-    /// not reach 1.
-    fn uniform(&mut self) -> f64 {
-        let bits = u32::try_from(self.next() >> 40).unwrap_or_default();
-        f64::from(bits) * 2_f64.powi(-24)
-    }
-
-    /// Standard normal, by the Box-Muller transform.
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        let seed = self.options().rng_seed ^ self.steps();
+        self.filled(frame.result()?, |out, _| Ok(kernels::rng(distribution, a, b, seed, out)?))
     }
 }

@@ -201,13 +201,4 @@ impl<'a> Run<'a> {
             _ => Err(Fault::Unsupported("two computations with control flow".into())),
         }
     }
-
-    /// The elementwise result of a called computation on whole arrays, or the
-    /// value of `shape` that it has.
-    pub(super) fn result_shapes(&self, computation: ComputationIndex) -> Vec<&'a Shape> {
-        match self.module.computation(computation).result_shape() {
-            Shape::Tuple(elements) => elements.iter().collect(),
-            shape => vec![shape],
-        }
-    }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Data<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Array(Data<'a>),
-    Tuple(Vec<Value<'a>>),
+    Tuple(Vec<Self>),
     Token,
 }
 

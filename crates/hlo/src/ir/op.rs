@@ -78,7 +78,7 @@ pub enum Literal {
     /// An array, in row-major order.
     Array(Array),
     /// A tuple of values.
-    Tuple(Box<[Literal]>),
+    Tuple(Box<[Self]>),
     /// A token.
     Token,
 }

@@ -1,7 +1,7 @@
 //! `fft`: transforms of any length over the last one to three dimensions, evaluated in `f64`.
 
 use num_complex::Complex;
-use rustfft::{Fft, FftDirection, FftPlanner};
+use rustfft::{FftDirection, FftPlanner};
 
 use super::Context;
 use super::dot::{load_as, store_from};
@@ -55,7 +55,7 @@ pub(crate) fn fft(
         FftKind::Rfft => {
             work.transform(rank - 1, FftDirection::Forward);
             work.resize_last(last_length / 2 + 1, |line, kept| {
-                kept.copy_from_slice(&line[..kept.len()])
+                kept.copy_from_slice(&line[..kept.len()]);
             });
             for axis in first..rank - 1 {
                 work.transform(axis, FftDirection::Forward);

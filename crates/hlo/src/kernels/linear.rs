@@ -150,7 +150,7 @@ fn solve<F: Field>(
         .zip(result.chunks_mut(rows * columns))
     {
         // Solving from the right is solving the transposed system from the left.
-        let swap = (options.transpose != MatrixTranspose::None) != !options.left_side;
+        let swap = (options.transpose == MatrixTranspose::None) != options.left_side;
         let forwards = options.lower != swap;
         let element = |row: usize, column: usize| {
             let value = triangle[if swap {

@@ -30,7 +30,7 @@ pub(crate) use gather::gather;
 pub(crate) use linear::{cholesky, triangular_solve};
 pub(crate) use movement::{broadcast, concatenate, iota, pad, reverse, slice, transpose};
 pub(crate) use precision::reduce_precision;
-pub(crate) use random::{rng, rng_bit_generator};
+pub(crate) use random::rng_bit_generator;
 pub(crate) use scatter::scatter;
 pub(crate) use slicing::{dynamic_slice, dynamic_update_slice};
 pub(crate) use sort::{sort, top_k};
@@ -42,14 +42,13 @@ use crate::options::ExecuteOptions;
 
 /// What every kernel is told.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The options of the execution.
-    pub options: &'a ExecuteOptions,
+    pub(crate) options: &'a ExecuteOptions,
 }
 
 /// A called computation on scalars, evaluated on many scalars at once.
-pub trait Region {
+pub(crate) trait Region {
     /// Evaluates the computation `lanes` times.
     ///
     /// `args[p]` holds the `lanes` values of parameter `p`, `results[r]`
@@ -67,9 +66,7 @@ pub trait Region {
 }
 
 /// How `reduce`, `reduce-window`, `scatter` and the like combine two values.
-#[expect(missing_debug_implementations, reason = "a region cannot be printed")]
-#[non_exhaustive]
-pub enum Combiner<'a> {
+pub(crate) enum Combiner<'a> {
     /// A known reduction of one operand: accumulator, then value.
     Monoid(Monoid),
     /// The new value replaces the accumulator (`scatter` that sets).
@@ -80,9 +77,7 @@ pub enum Combiner<'a> {
 }
 
 /// How `sort` orders two rows.
-#[expect(missing_debug_implementations, reason = "a region cannot be printed")]
-#[non_exhaustive]
-pub enum Comparator<'a> {
+pub(crate) enum Comparator<'a> {
     /// One comparison of one operand's values.
     Compare {
         /// The operand.

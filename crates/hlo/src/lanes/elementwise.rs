@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
 use num_complex::Complex;
 
 use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{Comparison, Direction};
 use crate::element::{
-    Element, ElementType, F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
-    F8E5M2FNUZ, F8E8M0FNU, Pred, S4, U4, with_element, with_narrow, with_word,
+    Element, ElementType, Pred, S4, U4, with_element, with_narrow, with_word,
 };
 use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};

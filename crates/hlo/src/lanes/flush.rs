@@ -16,8 +16,12 @@ const CHUNK: usize = 256;
 
 /// Whether denormal operands and results of `op` are flushed: not those of
 /// what XLA does on bits, nor of what it computes without arithmetic on them.
-fn flushes(op: LaneOp, element: ElementType) -> bool {
+fn flushes(op: LaneOp, element: ElementType, result: ElementType) -> bool {
     match op {
+        // Between `bf16` and `f32` only bits move, and `bf16` is compared with
+        // zero by its bits.
+        LaneOp::Convert if element == ElementType::BF16 => result == ElementType::F64,
+        LaneOp::Convert if element == ElementType::F32 => result != ElementType::BF16,
         LaneOp::Unary(UnaryOp::Tanh) => element == ElementType::F64,
         LaneOp::Unary(op) => !matches!(
             op,
@@ -44,7 +48,7 @@ pub(super) fn flushed<T: Element + FlushingMath>(
     mut out: ArrayViewMut<'_>,
     context: Context<'_>,
 ) -> Result<(), KernelError> {
-    if !flushes(op, T::TYPE) {
+    if !flushes(op, T::TYPE, out.element()) {
         return kept(op, args, out, context);
     }
     match (op, args) {
@@ -99,7 +103,7 @@ pub(super) fn flushed_bf16(
     mut out: ArrayViewMut<'_>,
     context: Context<'_>,
 ) -> Result<(), KernelError> {
-    if !flushes(op, ElementType::BF16) {
+    if !flushes(op, ElementType::BF16, out.element()) {
         return kept(op, args, out, context);
     }
     let count = out.element_count();

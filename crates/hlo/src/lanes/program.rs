@@ -218,7 +218,7 @@ const EMPTY: ArrayView<'static> = ArrayView::EMPTY;
 #[derive(Clone, Debug)]
 enum Bound {
     One(Source),
-    Many(Vec<Bound>),
+    Many(Vec<Self>),
 }
 
 fn scalar(shape: &Shape) -> Option<ElementType> {

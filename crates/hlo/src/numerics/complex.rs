@@ -38,12 +38,8 @@ pub(crate) trait ComplexMath: Copy {
     fn sqrt(self) -> Self;
     /// Reciprocal of the square root.
     fn rsqrt(self) -> Self;
-    /// Principal cube root.
-    fn cbrt(self) -> Self;
     /// Principal power.
     fn pow(self, exponent: Self) -> Self;
-    /// `-i ln((x + i self) / sqrt(x² + self²))`: the angle when both are real.
-    fn atan2(self, x: Self) -> Self;
     /// Unit of the same direction; 0 for 0.
     fn sign(self) -> Self;
 }
@@ -107,7 +103,7 @@ impl ComplexMath for Complex<f64> {
         let real = if magnitude < 0.5 {
             0.5 * (self.re * (2.0 + self.re) + self.im * self.im).ln_1p()
         } else {
-            Complex::new(1.0 + self.re, self.im).ln().re
+            Self::new(1.0 + self.re, self.im).ln().re
         };
         Self::new(real, self.im.atan2(1.0 + self.re))
     }
@@ -199,15 +195,6 @@ impl ComplexMath for Complex<f64> {
         ComplexMath::divide(Self::new(1.0, 0.0), ComplexMath::sqrt(self))
     }
 
-    fn cbrt(self) -> Self {
-        if self.re == 0.0 && self.im == 0.0 {
-            return self;
-        }
-        let angle = self.im.atan2(self.re) / 3.0;
-        let magnitude = self.absolute().cbrt();
-        Self::new(magnitude * angle.cos(), magnitude * angle.sin())
-    }
-
     fn pow(self, exponent: Self) -> Self {
         if exponent.re == 0.0 && exponent.im == 0.0 {
             return Self::new(1.0, 0.0);
@@ -220,13 +207,6 @@ impl ComplexMath for Complex<f64> {
             };
         }
         ComplexMath::exp(exponent * ComplexMath::ln(self))
-    }
-
-    fn atan2(self, x: Self) -> Self {
-        let length = ComplexMath::sqrt(x * x + self * self);
-        let unit = ComplexMath::divide(Self::new(x.re - self.im, x.im + self.re), length);
-        let logarithm = ComplexMath::ln(unit);
-        Self::new(logarithm.im, -logarithm.re)
     }
 
     fn sign(self) -> Self {
@@ -382,6 +362,17 @@ macro_rules! by_widening {
                 Self::new(RealMath::sin(self.re) * (grown + shrunk), RealMath::cos(self.re) * (grown - shrunk))
             }
 
+            fn rsqrt(self) -> Self {
+                let special = self.re == 0.0 && self.im == 0.0;
+                if special || !self.re.is_finite() || !self.im.is_finite() {
+                    return narrow(ComplexMath::rsqrt(widen(self)));
+                }
+                // By the angle, whose halved error is what XLA's values show.
+                let scale = 1.0 / self.absolute().sqrt();
+                let angle = -0.5 * libm::atan2f(self.im, self.re);
+                Self::new(scale * RealMath::cos(angle), scale * RealMath::sin(angle))
+            }
+
             fn divide(self, divisor: Self) -> Self {
                 divide32(self, divisor)
             }
@@ -398,8 +389,8 @@ macro_rules! by_widening {
 }
 
 by_widening!(
-    exp, ln, tanh, cos, tan, sqrt, rsqrt, cbrt;
-    pow, atan2
+    exp, ln, tanh, cos, tan, sqrt;
+    pow
 );
 
 #[cfg(test)]
@@ -424,8 +415,6 @@ mod tests {
             let root = ComplexMath::sqrt(z);
             assert!(close(root * root, z));
             assert!(close(ComplexMath::rsqrt(z) * root, Complex::new(1.0, 0.0)));
-            let cube = ComplexMath::cbrt(z);
-            assert!(close(cube * cube * cube, z));
             assert!(close(ComplexMath::exp_m1(z) + 1.0, ComplexMath::exp(z)));
             assert!(close(ComplexMath::ln_1p(z), ComplexMath::ln(z + 1.0)));
             let (sine, cosine) = (ComplexMath::sin(z), ComplexMath::cos(z));

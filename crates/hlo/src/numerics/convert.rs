@@ -2,6 +2,10 @@
 //!
 //! Values pass through a buffer of the widest type of their class, which holds each of them exactly, so that there are as
 //! many loops as types rather than as pairs of types. The pairs that models use most have loops of their own.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the casts from floats saturate, as XLA's do"
+)]
 
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -91,7 +95,7 @@ pub(crate) fn convert(
     use ElementType as E;
     match (operand.element(), out.element()) {
         (from, to) if from == to && from != E::Pred => {
-            out.bytes_mut().copy_from_slice(operand.bytes())
+            out.bytes_mut().copy_from_slice(operand.bytes());
         }
         (E::F32, E::BF16) => pair::<f32, bf16>(operand, out, Numeric::store)?,
         (E::BF16, E::F32) => pair::<bf16, f32>(operand, out, Numeric::load)?,

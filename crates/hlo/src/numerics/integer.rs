@@ -175,6 +175,7 @@ macro_rules! nibble_math {
             reason = "which casts lose a sign or wrap depends on the type that the macro expands for"
         )]
         #[allow(
+            clippy::cast_possible_truncation,
             clippy::cast_possible_wrap,
             clippy::cast_sign_loss,
             clippy::unnecessary_cast,

@@ -28,7 +28,7 @@ pub(crate) use convert::convert;
 pub(crate) use flushing::FlushingMath;
 pub(crate) use integer::IntegerMath;
 pub(crate) use order::Ordered;
-pub(crate) use precision::{flush_denormals, reduce_precision_f32, reduce_precision_f64};
+pub(crate) use precision::{reduce_precision_f32, reduce_precision_f64};
 pub(crate) use simd::{apply, map, run, zip_map};
 
 /// A floating-point type that is computed in `f32`: narrower than `f32`.

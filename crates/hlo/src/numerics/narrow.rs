@@ -19,6 +19,8 @@
 //! | f8e8m0fnu | 127 | 2^127 | NaN | 0xff; zero and negative values too |
 #![expect(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
     reason = "codes are masked to the width of their format before they are narrowed"
 )]
 

@@ -1,11 +1,4 @@
-//! Fewer bits within a type: `reduce-precision` and flushing of denormals.
-
-use half::bf16;
-use num_complex::Complex;
-
-use crate::array::ArrayViewMut;
-use crate::element::ElementType;
-use crate::error::KernelError;
+//! Fewer bits within a type: `reduce-precision`.
 
 macro_rules! reduce_precision {
     ($name:ident, $float:ident, $bits:ident, $mantissa:expr, $exponent:expr) => {
@@ -45,55 +38,6 @@ macro_rules! reduce_precision {
 
 reduce_precision!(reduce_precision_f32, f32, u32, 23, 8);
 reduce_precision!(reduce_precision_f64, f64, u64, 52, 11);
-
-/// Flushes denormals to zeros of the same sign, in the types whose denormals XLA flushes on a CPU: `f32`, `f64`,
-/// `bf16` and the complex types. Other types stay as they are.
-///
-/// # Errors
-///
-/// [`KernelError::View`] if the view is not what it says.
-pub(crate) fn flush_denormals(mut values: ArrayViewMut<'_>) -> Result<(), KernelError> {
-    match values.element() {
-        ElementType::F32 => super::apply(values.values_mut::<f32>()?, flush32),
-        ElementType::F64 => super::apply(values.values_mut::<f64>()?, flush64),
-        ElementType::BF16 => super::apply(values.values_mut::<bf16>()?, |value| {
-            let bits = value.to_bits();
-            bf16::from_bits(if bits & 0x7f80 == 0 {
-                bits & 0x8000
-            } else {
-                bits
-            })
-        }),
-        ElementType::C64 => super::apply(values.values_mut::<Complex<f32>>()?, |value| {
-            Complex::new(flush32(value.re), flush32(value.im))
-        }),
-        ElementType::C128 => super::apply(values.values_mut::<Complex<f64>>()?, |value| {
-            Complex::new(flush64(value.re), flush64(value.im))
-        }),
-        _ => {}
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn flush32(value: f32) -> f32 {
-    let bits = value.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 {
-        bits & 0x8000_0000
-    } else {
-        bits
-    })
-}
-
-#[inline(always)]
-fn flush64(value: f64) -> f64 {
-    let bits = value.to_bits();
-    f64::from_bits(if bits & 0x7ff0_0000_0000_0000 == 0 {
-        bits & (1 << 63)
-    } else {
-        bits
-    })
-}
 
 #[cfg(test)]
 mod tests {

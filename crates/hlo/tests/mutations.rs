@@ -1,0 +1,186 @@
+//! Real modules, changed at random: verification refuses or accepts, and what
+//! it accepts executes without panicking.
+
+use std::path::Path;
+
+use metaneff_hlo::options::ExecuteOptions;
+use metaneff_hlo::{Executable, Module};
+use metaneff_schema::xla::HloModuleProto;
+use prost::Message;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// Bytes that the values of an accepted mutant may have in all, so that the
+/// test neither waits nor swaps.
+const SIZE_LIMIT: usize = 1 << 20;
+
+fn modules() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut folders: Vec<_> = std::fs::read_dir(corpus)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("module.pb"))
+        .collect();
+    folders.sort();
+    let read = folders.iter().filter_map(|path| std::fs::read(path).ok());
+    read.filter(|bytes| bytes.len() < 20_000).collect()
+}
+
+fn bytes_of(module: &Module) -> usize {
+    module
+        .computations()
+        .iter()
+        .flat_map(|computation| computation.instructions())
+        .flat_map(|instruction| instruction.shape().leaves())
+        .fold(0_usize, |total, shape| total.saturating_add(shape.byte_size()))
+}
+
+/// Executes a module on zeros. Errors are fine.
+fn execute(module: Module) {
+    if bytes_of(&module) > SIZE_LIMIT {
+        return;
+    }
+    let inputs: Vec<Vec<u8>> = module
+        .parameters()
+        .iter()
+        .flat_map(|shape| shape.leaves())
+        .map(|shape| vec![0; shape.byte_size()])
+        .collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut options = ExecuteOptions::default();
+    options.step_budget = Some(10_000);
+    let _outcome = Executable::new(module).execute(&inputs, &options);
+}
+
+/// A change of one field of one instruction.
+#[derive(Clone, Debug)]
+enum Change {
+    Opcode,
+    Shape,
+    Operand,
+    Dimensions,
+    Called,
+    Dimension(i64),
+    Element,
+    Number(i64),
+    Drop,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        Just(Change::Opcode),
+        Just(Change::Shape),
+        Just(Change::Operand),
+        Just(Change::Dimensions),
+        Just(Change::Called),
+        prop_oneof![-2_i64..9, Just(i64::MAX)].prop_map(Change::Dimension),
+        Just(Change::Element),
+        prop_oneof![-2_i64..9, Just(i64::MIN)].prop_map(Change::Number),
+        Just(Change::Drop),
+    ]
+}
+
+/// Applies a change to an instruction; `other` names one to take from.
+fn apply(proto: &mut HloModuleProto, change: &Change, target: Index, other: Index) {
+    let places: Vec<(usize, usize)> = proto
+        .computations
+        .iter()
+        .enumerate()
+        .flat_map(|(c, computation)| (0..computation.instructions.len()).map(move |i| (c, i)))
+        .collect();
+    if places.is_empty() {
+        return;
+    }
+    let (from_c, from_i) = places[other.index(places.len())];
+    let from = proto.computations[from_c].instructions[from_i].clone();
+    let (c, i) = places[target.index(places.len())];
+    if matches!(change, Change::Drop) {
+        proto.computations[c].instructions.remove(i);
+        return;
+    }
+    let instruction = &mut proto.computations[c].instructions[i];
+    match *change {
+        Change::Opcode => instruction.opcode = from.opcode,
+        Change::Shape => instruction.shape = from.shape,
+        Change::Operand => {
+            if let Some(operand) = instruction.operand_ids.first_mut() {
+                *operand = from.id;
+            }
+        }
+        Change::Dimensions => instruction.dimensions = from.dimensions,
+        Change::Called => instruction.called_computation_ids = from.called_computation_ids,
+        Change::Dimension(size) => {
+            let dims = instruction.shape.as_mut().map(|shape| &mut shape.dimensions);
+            if let Some(dim) = dims.and_then(|dims| dims.first_mut()) {
+                *dim = size;
+            }
+        }
+        Change::Element => {
+            if let (Some(shape), Some(from)) = (&mut instruction.shape, from.shape) {
+                shape.element_type = from.element_type;
+            }
+        }
+        Change::Number(number) => {
+            instruction.tuple_index = number;
+            instruction.parameter_number = number;
+            if let Some(dimension) = instruction.dimensions.first_mut() {
+                *dimension = number;
+            }
+        }
+        Change::Drop => {}
+    }
+}
+
+#[test]
+fn mutated_modules_neither_panic_nor_hang() {
+    let modules = modules();
+    assert!(!modules.is_empty());
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 3000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let changes = prop::collection::vec((change(), any::<Index>(), any::<Index>()), 1..3);
+    runner
+        .run(&(any::<Index>(), changes), |(module, changes)| {
+            let bytes = &modules[module.index(modules.len())];
+            let mut proto = HloModuleProto::decode(&bytes[..]).unwrap();
+            for (change, target, other) in &changes {
+                apply(&mut proto, change, *target, *other);
+            }
+            if let Ok(module) = Module::verify(&proto) {
+                execute(module);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn mutated_bytes_neither_panic_nor_hang() {
+    let modules = modules();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 7000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let edits = prop::collection::vec((any::<Index>(), any::<u8>()), 1..4);
+    runner
+        .run(&(any::<Index>(), edits, any::<bool>()), |(module, edits, cut)| {
+            let mut bytes = modules[module.index(modules.len())].clone();
+            for (place, value) in &edits {
+                let place = place.index(bytes.len());
+                bytes[place] = *value;
+                if cut {
+                    bytes.truncate(place);
+                    break;
+                }
+            }
+            if let Ok(module) = Module::parse(&bytes) {
+                execute(module);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
