@@ -100,6 +100,7 @@ pub mod fault;
 mod graph;
 mod instance;
 mod lifecycle;
+mod meeting;
 mod memory;
 mod model;
 mod neff;
