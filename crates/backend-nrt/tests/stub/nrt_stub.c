@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef STUB_MAJOR
 #define STUB_MAJOR 2
@@ -187,9 +188,10 @@ long stub_counter(const char *name)
 static void __attribute__((noinline)) touch(void)
 {
     volatile uint8_t block[DEEP];
-    for (size_t i = 0; i < sizeof block; i += 1024)
-        block[i] = (uint8_t)i;
-    block[sizeof block - 1] = block[0];
+    /* From the top down, as a stack grows: a guard page is met first. */
+    for (size_t i = sizeof block; i >= 1024; i -= 1024)
+        block[i - 1] = (uint8_t)i;
+    block[0] = 1;
 }
 
 static uint32_t visible(void)
@@ -485,10 +487,7 @@ static int run(model *loaded, const set *inputs, const set *outputs)
     if (touch_stack)
         touch();
     if (execution_ms > 0) {
-        struct timespec {
-            long s, ns;
-        } pause = {execution_ms / 1000, execution_ms % 1000 * 1000000};
-        extern int nanosleep(const struct timespec *, struct timespec *);
+        struct timespec pause = {execution_ms / 1000, execution_ms % 1000 * 1000000};
         nanosleep(&pause, NULL);
     }
     if (in->tensor->magic != 0x7e50 || out->tensor->magic != 0x7e50)
