@@ -13,7 +13,7 @@ mod common;
 use std::time::Duration;
 
 use metaneff_backend_nrt::{Framework, Notice, Nrt, NrtLibrary, OpenError, RuntimeVersion};
-use metaneff_binding::{Backend, Cause, Core, Placement};
+use metaneff_binding::{Backend, Cause, Completion, Core, Placement};
 use metaneff_schema::nrt::Status;
 
 use common::{Stub, Toy, request};
@@ -50,7 +50,7 @@ fn functions_of_later_releases_are_missed_when_they_are_called() {
     );
 
     let mut toy = Toy::new(&nrt).unwrap();
-    toy.execute(&nrt).unwrap();
+    assert_eq!(toy.execute(&nrt).unwrap(), Completion::Clean);
     let error = nrt.copy(&toy.input, 0, &toy.output, 0, 8).unwrap_err();
     let library = stub.path().to_str().unwrap();
     assert_eq!(
@@ -172,7 +172,7 @@ fn opening_twice_shares_one_runtime() {
     let third = first.clone();
     let mut toy = Toy::new(&first).unwrap();
     drop(first);
-    toy.execute(&second).unwrap();
+    assert_eq!(toy.execute(&second).unwrap(), Completion::Clean);
     toy.give_back(&third).unwrap();
     drop((second, third));
     assert_eq!((stub.counter("inits"), stub.counter("closes")), (1, 1));

@@ -10,18 +10,18 @@ use libloading::Library;
 use metaneff_backend_nrt::{Nrt, NrtOptions};
 use metaneff_binding::{Backend, BackendError, Completion, Core, LoadRequest, Placement};
 
-pub struct Stub {
+pub(crate) struct Stub {
     path: PathBuf,
     control: Library,
     folder: tempfile::TempDir,
 }
 
 impl Stub {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    pub fn with(flags: &[&str]) -> Self {
+    pub(crate) fn with(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("libnrt_stub.so");
         compile(&path, flags);
@@ -34,25 +34,25 @@ impl Stub {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// A folder for the test's files.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn options(&self) -> NrtOptions {
+    pub(crate) fn options(&self) -> NrtOptions {
         NrtOptions::new().library(&self.path)
     }
 
-    pub fn open(&self) -> Nrt {
+    pub(crate) fn open(&self) -> Nrt {
         Nrt::open(&self.options()).unwrap()
     }
 
     /// Makes call number `after` from now on of `call` answer `status`, once.
-    pub fn fail(&self, call: &str, after: c_long, status: c_int) {
+    pub(crate) fn fail(&self, call: &str, after: c_long, status: c_int) {
         let call = CString::new(call).unwrap();
         // SAFETY: the stub's own function, of this type.
         let function = unsafe {
@@ -64,7 +64,7 @@ impl Stub {
     }
 
     /// Makes the next `call` succeed with a null handle.
-    pub fn null(&self, call: &str) {
+    pub(crate) fn null(&self, call: &str) {
         let call = CString::new(call).unwrap();
         // SAFETY: the stub's own function, of this type.
         let function = unsafe {
@@ -75,11 +75,11 @@ impl Stub {
         unsafe { function.unwrap()(call.as_ptr()) };
     }
 
-    pub fn touch_stack(&self) {
+    pub(crate) fn touch_stack(&self) {
         self.set_int(c"stub_touch_stack", 1);
     }
 
-    pub fn hostile(&self, kind: c_int) {
+    pub(crate) fn hostile(&self, kind: c_int) {
         self.set_int(c"stub_hostile", kind);
     }
 
@@ -90,11 +90,11 @@ impl Stub {
         unsafe { function.unwrap()(value) };
     }
 
-    pub fn stats_written(&self, bytes: c_long) {
+    pub(crate) fn stats_written(&self, bytes: c_long) {
         self.set_long(c"stub_stats_written", bytes);
     }
 
-    pub fn execution_ms(&self, time: c_long) {
+    pub(crate) fn execution_ms(&self, time: c_long) {
         self.set_long(c"stub_execution_ms", time);
     }
 
@@ -106,7 +106,7 @@ impl Stub {
     }
 
     /// The calls since the last look.
-    pub fn record(&self) -> Vec<String> {
+    pub(crate) fn record(&self) -> Vec<String> {
         let mut text = vec![0_u8; 1 << 16];
         // SAFETY: the stub's own function, of this type.
         let function = unsafe {
@@ -120,7 +120,7 @@ impl Stub {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    pub fn counter(&self, name: &str) -> c_long {
+    pub(crate) fn counter(&self, name: &str) -> c_long {
         let name = CString::new(name).unwrap();
         // SAFETY: the stub's own function, of this type.
         let function = unsafe {
@@ -132,7 +132,7 @@ impl Stub {
     }
 
     /// Asserts that everything was given back.
-    pub fn assert_nothing_lives(&self) {
+    pub(crate) fn assert_nothing_lives(&self) {
         for name in ["models", "tensors", "sets", "arrays"] {
             assert_eq!(self.counter(name), 0, "{name}");
         }
@@ -153,16 +153,16 @@ fn compile(path: &Path, flags: &[&str]) {
 }
 
 /// The stub's model with its tensors and sets, ready to execute.
-pub struct Toy<B: Backend> {
-    pub model: B::Model,
-    pub input: B::Tensor,
-    pub output: B::Tensor,
-    pub inputs: B::TensorSet,
-    pub outputs: B::TensorSet,
+pub(crate) struct Toy<B: Backend> {
+    pub(crate) model: B::Model,
+    pub(crate) input: B::Tensor,
+    pub(crate) output: B::Tensor,
+    pub(crate) inputs: B::TensorSet,
+    pub(crate) outputs: B::TensorSet,
 }
 
 impl<B: Backend> Toy<B> {
-    pub fn new(backend: &B) -> Result<Self, BackendError> {
+    pub(crate) fn new(backend: &B) -> Result<Self, BackendError> {
         let core = Core::new(0);
         let model = backend.load(&request().on(core))?;
         let input = backend.allocate(Placement::Device, core, 8, c"in")?;
@@ -180,13 +180,13 @@ impl<B: Backend> Toy<B> {
         })
     }
 
-    pub fn execute(&mut self, backend: &B) -> Result<Completion, BackendError> {
+    pub(crate) fn execute(&mut self, backend: &B) -> Result<Completion, BackendError> {
         backend.execute(&self.model, &self.inputs, &mut self.outputs)
     }
 
     /// Gives everything back: the model first, sets after the tensors that they
     /// name, as clients of libnrt do.
-    pub fn give_back(self, backend: &B) -> Result<(), BackendError> {
+    pub(crate) fn give_back(self, backend: &B) -> Result<(), BackendError> {
         let answer = backend.unload(self.model);
         backend.free(self.input);
         backend.free(self.output);
@@ -196,6 +196,6 @@ impl<B: Backend> Toy<B> {
     }
 }
 
-pub fn request() -> LoadRequest {
+pub(crate) fn request() -> LoadRequest {
     LoadRequest::new(Bytes::from_static(b"a NEFF, for all the stub knows"))
 }

@@ -271,13 +271,15 @@ int nrt_get_visible_vnc_count(uint32_t *out)
     *out = state == 1 ? visible_at_init : visible();
     return OK;
 }
-#else
+
+int nrt_get_visible_nc_count(uint32_t *out) { return nrt_get_visible_vnc_count(out); }
+#endif
+
 int nrt_get_total_nc_count(uint32_t *out)
 {
     *out = CORES;
     return OK;
 }
-#endif
 
 static int load(const void *neff, size_t size, int32_t vnc, model **out)
 {
