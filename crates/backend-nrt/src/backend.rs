@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use metaneff_binding::{
-    Backend, BackendError, BackendInfo, Cause, Completion, Core, LoadRequest, MemoryStats, Placement,
-    TensorInfo, Transfers,
+    Backend, BackendError, BackendInfo, Cause, Completion, Core, LoadRequest, MemoryStats,
+    Placement, TensorInfo, Transfers,
 };
 
 use crate::nrt::Nrt;

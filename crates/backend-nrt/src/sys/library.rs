@@ -187,7 +187,7 @@ impl Library {
         // SAFETY: the caller names a libnrt, whose initialisers ask for nothing;
         // it is never unloaded, so its terminators run at the process's end.
         let handle = unsafe { DlHandle::open(Some(name), flags) }
-            .map_err(|error| OpenFailure::Dlopen(error.to_string()))?;
+            .map_err(|error| OpenFailure::Dlopen(loader_text(&error)))?;
         let resolved = Symbols::resolve(&handle);
         let asynchronous = asynchronous(&handle);
         let version = read_version(get_version(&handle));
@@ -293,6 +293,13 @@ impl Library {
             revision: text(&info.revision),
         })
     }
+}
+
+/// The loader's own words, which stand below libloading's.
+fn loader_text(error: &dyn std::error::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The version, or nothing if the library does not tell.

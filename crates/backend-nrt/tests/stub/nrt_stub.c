@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef STUB_MAJOR
 #define STUB_MAJOR 2
@@ -187,9 +188,10 @@ long stub_counter(const char *name)
 static void __attribute__((noinline)) touch(void)
 {
     volatile uint8_t block[DEEP];
-    for (size_t i = 0; i < sizeof block; i += 1024)
-        block[i] = (uint8_t)i;
-    block[sizeof block - 1] = block[0];
+    /* From the top down, as a stack grows: a guard page is met first. */
+    for (size_t i = sizeof block; i >= 1024; i -= 1024)
+        block[i - 1] = (uint8_t)i;
+    block[0] = 1;
 }
 
 static uint32_t visible(void)
@@ -269,13 +271,15 @@ int nrt_get_visible_vnc_count(uint32_t *out)
     *out = state == 1 ? visible_at_init : visible();
     return OK;
 }
-#else
+
+int nrt_get_visible_nc_count(uint32_t *out) { return nrt_get_visible_vnc_count(out); }
+#endif
+
 int nrt_get_total_nc_count(uint32_t *out)
 {
     *out = CORES;
     return OK;
 }
-#endif
 
 static int load(const void *neff, size_t size, int32_t vnc, model **out)
 {
@@ -485,10 +489,7 @@ static int run(model *loaded, const set *inputs, const set *outputs)
     if (touch_stack)
         touch();
     if (execution_ms > 0) {
-        struct timespec {
-            long s, ns;
-        } pause = {execution_ms / 1000, execution_ms % 1000 * 1000000};
-        extern int nanosleep(const struct timespec *, struct timespec *);
+        struct timespec pause = {execution_ms / 1000, execution_ms % 1000 * 1000000};
         nanosleep(&pause, NULL);
     }
     if (in->tensor->magic != 0x7e50 || out->tensor->magic != 0x7e50)
