@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use metaneff_backend_nrt::{Nrt, NrtOptions};
 use metaneff_backend_sim::{Instance, Sim};
 use metaneff_binding::AnyBackend;
 
@@ -65,14 +66,13 @@ impl BackendArgs {
                 .map(AnyBackend::new)
                 .map_err(|error| failed(&error, String::new())),
             Choice::Nrt => {
-                let path = self.lib.as_ref().map(|path| path.display().to_string());
-                let wanted = path.unwrap_or_else(|| "libnrt.so.1".to_owned());
-                let reason = format!("this build cannot open `{wanted}`");
-                Err(OpenError {
-                    choice: self.backend,
-                    reason,
-                    advice: advice(),
-                })
+                let mut options = NrtOptions::new();
+                if let Some(path) = &self.lib {
+                    options = options.library(path);
+                }
+                Nrt::open(&options)
+                    .map(AnyBackend::new)
+                    .map_err(|error| failed(&error, advice()))
             }
         }
     }
