@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if cases.is_empty() {
         return Err(format!("no case of {} is selected", folder.display()).into());
     }
-    let options = ExecuteOptions::default();
+    let options = ExecuteOptions::as_xla();
     let mut outcomes = Vec::with_capacity(cases.len());
     for case in &cases {
         let outcome = run_case(case, &options);
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn trace(case: &Case, args: &Args) -> Outcome {
-    let entries = trace_case(case, &ExecuteOptions::default())?;
+    let entries = trace_case(case, &ExecuteOptions::as_xla())?;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_BORDERS_ONLY);
     table.set_header([

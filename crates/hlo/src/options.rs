@@ -35,8 +35,9 @@ pub enum Denormals {
     /// They are kept.
     #[default]
     Ieee,
-    /// Operands and results of `f32`, `f64` and `bf16` arithmetic are flushed
-    /// to zero of the same sign, as XLA does on a CPU.
+    /// Operands and results of elementwise `f32`, `f64` and `bf16` arithmetic
+    /// are flushed to zero of the same sign, as XLA does on a CPU. Golden
+    /// values that XLA computed hold denormals' results in this mode only.
     FlushToZero,
 }
 
@@ -63,6 +64,15 @@ pub enum NarrowReduce {
     Xla,
     /// In `f32`, rounded once, as a device's vector engine does.
     Wide,
+}
+
+impl ExecuteOptions {
+    /// What XLA does on a CPU: the default but for denormals, which are
+    /// flushed.
+    #[must_use]
+    pub fn as_xla() -> Self {
+        Self { denormals: Denormals::FlushToZero, ..Self::default() }
+    }
 }
 
 /// How to execute.

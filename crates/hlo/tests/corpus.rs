@@ -1,26 +1,27 @@
 //! Every case of the corpus, at its tolerance.
 #![cfg(feature = "corpus")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use metaneff_hlo::corpus::{Case, Verdict, run_case};
 use metaneff_hlo::options::ExecuteOptions;
 
 /// The project's cases, and the larger collection if it lies beside the project.
-fn roots() -> Vec<PathBuf> {
+fn roots() -> BTreeSet<PathBuf> {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate_root
         .ancestors()
         .skip(2)
         .flat_map(|folder| [folder.join("corpus"), folder.join("shared/corpus")])
-        .filter(|folder| folder.is_dir())
+        .filter_map(|folder| folder.canonicalize().ok())
         .collect()
 }
 
 #[test]
 fn cases_pass() {
     let filter = std::env::var("METANEFF_CORPUS_FILTER").unwrap_or_default();
-    let options = ExecuteOptions::default();
+    let options = ExecuteOptions::as_xla();
     let mut failures = Vec::new();
     let mut passed = 0;
     for root in roots() {

@@ -14,9 +14,10 @@ use crate::element::{
 use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};
 use crate::kernels::{self, Context};
-use crate::numerics::{IntegerMath, NarrowFloat, Ordered, convert, flush_denormals, map, zip_map};
+use crate::numerics::{IntegerMath, NarrowFloat, Ordered, convert, map, zip_map};
 use crate::options::Denormals;
 
+use super::flush::{flushed, flushed_bf16};
 use super::complex::{self, ComplexElement};
 use super::integer;
 use super::real::{Real, narrow_binary, narrow_clamp, narrow_unary};
@@ -40,44 +41,31 @@ pub(crate) enum LaneOp {
     },
 }
 
-impl LaneOp {
-    /// Whether denormal operands and results of the operation are flushed
-    /// under [`Denormals::FlushToZero`]: arithmetic, but not what XLA does on
-    /// bits.
-    fn flushes(self) -> bool {
-        match self {
-            Self::Unary(op) => !matches!(
-                op,
-                UnaryOp::Abs
-                    | UnaryOp::Negate
-                    | UnaryOp::Sin
-                    | UnaryOp::Tan
-                    | UnaryOp::ExpMinusOne
-                    | UnaryOp::Real
-                    | UnaryOp::Imag
-                    | UnaryOp::IsFinite
-            ),
-            Self::Binary(op) => op != BinaryOp::Complex,
-            Self::Compare(comparison) => !comparison.total_order,
-            Self::Clamp | Self::Convert => true,
-            Self::Select | Self::Copy | Self::ReducePrecision { .. } => false,
-        }
-    }
-}
-
 /// Applies `op` to operands of as many elements as `out`.
 pub(crate) fn apply(
+    op: LaneOp,
+    args: &[ArrayView<'_>],
+    out: ArrayViewMut<'_>,
+    context: Context<'_>,
+) -> Result<(), KernelError> {
+    if context.options.denormals == Denormals::FlushToZero {
+        match args.first().map(ArrayView::element) {
+            Some(ElementType::F32) => return flushed::<f32>(op, args, out, context),
+            Some(ElementType::F64) => return flushed::<f64>(op, args, out, context),
+            Some(ElementType::BF16) => return flushed_bf16(op, args, out, context),
+            _ => {}
+        }
+    }
+    kept(op, args, out, context)
+}
+
+/// Applies `op` with denormals kept.
+pub(super) fn kept(
     op: LaneOp,
     args: &[ArrayView<'_>],
     mut out: ArrayViewMut<'_>,
     context: Context<'_>,
 ) -> Result<(), KernelError> {
-    if context.options.denormals == Denormals::FlushToZero
-        && op.flushes()
-        && args.iter().any(|arg| flushable(arg.element()))
-    {
-        return flushed(op, args, out, context);
-    }
     match (op, args) {
         (LaneOp::Unary(op), &[x]) => unary(op, x, out),
         (LaneOp::Binary(op), &[x, y]) => binary(op, x, y, out),
@@ -100,48 +88,6 @@ pub(crate) fn apply(
             what: format!("{op:?} of {} operands", args.len()),
         }),
     }
-}
-
-fn flushable(element: ElementType) -> bool {
-    matches!(
-        element,
-        ElementType::F32 | ElementType::F64 | ElementType::BF16
-    )
-}
-
-/// [`apply`] with denormal operands and results flushed.
-fn flushed(
-    op: LaneOp,
-    args: &[ArrayView<'_>],
-    mut out: ArrayViewMut<'_>,
-    context: Context<'_>,
-) -> Result<(), KernelError> {
-    let mut copies = Vec::with_capacity(args.len());
-    for arg in args {
-        let mut copy = crate::array::Buffer::copied(arg.bytes())?;
-        if flushable(arg.element()) {
-            flush_denormals(ArrayViewMut::new(
-                arg.element(),
-                arg.dims(),
-                copy.bytes_mut(),
-            )?)?;
-        }
-        copies.push(copy);
-    }
-    let views = args
-        .iter()
-        .zip(&copies)
-        .map(|(arg, copy)| ArrayView::new(arg.element(), arg.dims(), copy.bytes()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let options = crate::options::ExecuteOptions {
-        denormals: Denormals::Ieee,
-        ..context.options.clone()
-    };
-    apply(op, &views, out.reborrow(), Context { options: &options })?;
-    if flushable(out.element()) {
-        flush_denormals(out)?;
-    }
-    Ok(())
 }
 
 /// The error for an operation that a type does not have.

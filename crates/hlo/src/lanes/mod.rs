@@ -7,6 +7,7 @@
 
 mod complex;
 mod elementwise;
+mod flush;
 mod integer;
 mod program;
 mod real;

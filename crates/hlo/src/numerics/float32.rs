@@ -517,3 +517,123 @@ pub(crate) fn atan2(y: f32, x: f32) -> f32 {
         value
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Distance in units in the last place of the nearest `f32` to `exact`.
+    fn ulps(got: f32, exact: f64) -> u32 {
+        let rounded = exact as f32;
+        if got.is_nan() && rounded.is_nan() {
+            return 0;
+        }
+        let place = |value: f32| {
+            let bits = value.to_bits().cast_signed();
+            if bits < 0 {
+                i32::MIN.wrapping_sub(bits)
+            } else {
+                bits
+            }
+        };
+        place(got).abs_diff(place(rounded))
+    }
+
+    /// A sample of all magnitudes up to `limit`, both signs, and a dense one up to 10.
+    fn samples(limit: f32) -> impl Iterator<Item = f32> {
+        let patterns = (0..=0x7f7f_ffff_u32).step_by(90_001).map(f32::from_bits);
+        let dense = (0_u16..20_000).map(|step| f32::from(step) * 5e-4);
+        patterns
+            .chain(dense)
+            .filter(move |value| *value <= limit)
+            .flat_map(|value| [value, -value])
+    }
+
+    fn worst(limit: f32, function: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) -> u32 {
+        samples(limit)
+            .map(|x| ulps(function(x), exact(f64::from(x))))
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn errors_stay_within_the_stated_bounds() {
+        assert!(worst(f32::MAX, exp, f64::exp) <= 1);
+        assert!(worst(f32::MAX, expm1, f64::exp_m1) <= 1);
+        assert!(worst(f32::MAX, |x| log(x.abs()), |x| x.abs().ln()) <= 1);
+        assert!(worst(f32::MAX, log1p, f64::ln_1p) <= 1);
+        assert!(worst(8.9, tanh, f64::tanh) <= 2);
+        assert!(worst(80.0, logistic, |x| 1.0 / (1.0 + (-x).exp())) <= 2);
+        assert!(worst(f32::MAX, erf, libm::erf) <= 2);
+        assert!(worst(f32::MAX, sin, f64::sin) <= 1);
+        assert!(worst(f32::MAX, cos, f64::cos) <= 1);
+        assert!(worst(f32::MAX, tan, f64::tan) <= 1);
+        assert!(worst(f32::MAX, cbrt, f64::cbrt) <= 1);
+    }
+
+    #[test]
+    fn functions_of_two_values_stay_within_their_bounds() {
+        let values = [
+            -1e30, -7.5, -3.0, -1.0, -0.3, -1e-40, 1e-40, 2e-20, 0.5, 0.999, 1.0, 1.5, 42.0, 3e38,
+        ];
+        let exponents = [
+            -30.0, -2.5, -1.0, -0.1, 0.0, 0.001, 0.5, 1.0, 2.0, 3.0, 17.0, 100.5,
+        ];
+        for x in values {
+            for y in exponents {
+                assert!(
+                    ulps(pow(x, y), f64::from(x).powf(f64::from(y))) <= 1,
+                    "{x} {y}"
+                );
+            }
+            for y in values {
+                assert!(
+                    ulps(atan2(y, x), f64::from(y).atan2(f64::from(x))) <= 1,
+                    "{y} {x}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn special_values_follow_c() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        let specials = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, inf, -inf, nan];
+        for x in specials {
+            for y in specials {
+                let (got, want) = (pow(x, y), x.powf(y));
+                assert!(
+                    got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),
+                    "{x}^{y}: {got} {want}"
+                );
+                let (got, want) = (atan2(y, x), y.atan2(x));
+                assert!(
+                    ulps(got, f64::from(want)) <= 1 && (got == 0.0) == (want == 0.0),
+                    "{y} {x}"
+                );
+                assert!(
+                    got.is_nan() || got.is_sign_negative() == want.is_sign_negative(),
+                    "{y} {x}"
+                );
+            }
+        }
+        assert_eq!((exp(inf), exp(-inf), exp(88.73)), (inf, 0.0, inf));
+        assert_eq!(
+            (log(0.0), log(inf), log1p(-1.0), log1p(inf)),
+            (-inf, inf, -inf, inf)
+        );
+        assert!(
+            log(-1.0).is_nan() && log1p(-1.5).is_nan() && exp(nan).is_nan() && tanh(nan).is_nan()
+        );
+        assert!(
+            erf(nan).is_nan() && sin(inf).is_nan() && cbrt(nan).is_nan() && logistic(nan).is_nan()
+        );
+        assert_eq!(
+            (tanh(9.0), tanh(-inf), erf(-inf), logistic(-inf)),
+            (1.0, -1.0, -1.0, 0.0)
+        );
+        for function in [expm1, log1p, tanh, erf, sin, tan, cbrt] {
+            assert_eq!(function(-0.0).to_bits(), 1 << 31);
+        }
+    }
+}

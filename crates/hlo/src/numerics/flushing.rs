@@ -53,7 +53,7 @@ macro_rules! flushing_math {
             #[inline(always)]
             fn atan2_flushed(self, x: Self) -> Self {
                 if !self.is_subnormal() {
-                    return RealMath::atan2(self, x.flush());
+                    return RealMath::atan2(self, x.flush()).flush();
                 }
                 if x.is_subnormal() {
                     return Self::NAN;
