@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::Outcome;
 use crate::shell::{self, cargo, succeeds};
-use crate::{corpus, deps, fixtures, test, tidy};
+use crate::{conformance, corpus, deps, fixtures, test, tidy};
 
 /// Options of `ci`.
 #[derive(Debug, clap::Args)]
@@ -56,6 +56,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         run: || test::run(&test::Args::default()),
+    },
+    Step {
+        name: "conformance",
+        run: || conformance::run(&conformance::Args::default()),
     },
     Step {
         name: "examples",

@@ -2,12 +2,15 @@
 //! backends that there are.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::Table;
 use globset::{Glob, GlobMatcher};
+use metaneff_backend_nrt::{Nrt, NrtOptions};
 use metaneff_backend_sim::fault::{Action, Call, Fault, FaultPlan, When};
 use metaneff_backend_sim::{Instance, NanPolicy, OobPolicy, Sim};
+use metaneff_binding::Backend as _;
 use metaneff_conformance::{Expectation, Report, Setup, Target, Unavailable, cases};
 use metaneff_schema::nrt::Status;
 
@@ -23,6 +26,10 @@ pub(crate) struct Args {
     /// Backends to run on.
     #[arg(long, value_enum, default_value_t)]
     backend: Choice,
+    /// The library for the Neuron runtime, instead of a search for
+    /// `libnrt.so.1`.
+    #[arg(long, value_name = "PATH")]
+    lib: Option<PathBuf>,
     /// Only cases whose id matches this pattern.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
@@ -39,6 +46,10 @@ enum Choice {
     /// The simulator.
     #[default]
     Sim,
+    /// The Neuron runtime, through libnrt.
+    Nrt,
+    /// Both.
+    All,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -50,7 +61,10 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let glob = Glob::new(args.filter.as_deref().unwrap_or("*"))?.compile_matcher();
-    let selected = cases::<Sim>().iter().filter(|case| glob.is_match(case.id)).count();
+    let selected = cases::<Sim>()
+        .iter()
+        .filter(|case| glob.is_match(case.id))
+        .count();
     if selected == 0 {
         return Err("no case is selected".into());
     }
@@ -58,9 +72,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         list(&glob);
         return Ok(ExitCode::SUCCESS);
     }
-    let report = match args.backend {
-        Choice::Sim => run_on(&SimTarget, &glob),
-    };
+    let mut report = Report::default();
+    if matches!(args.backend, Choice::Sim | Choice::All) {
+        report.extend(run_on(&SimTarget, &glob));
+    }
+    if matches!(args.backend, Choice::Nrt | Choice::All) {
+        let mut options = NrtOptions::new();
+        if let Some(path) = &args.lib {
+            options = options.library(path);
+        }
+        // Without a library no case says anything, so this is no report.
+        drop(Nrt::open(&options)?);
+        report.extend(run_on(&NrtTarget { options }, &glob));
+    }
     match args.format {
         Format::Table => print(&report),
         Format::Json => shell::say(&serde_json::to_string_pretty(&report)?),
@@ -142,6 +166,43 @@ impl Target for SimTarget {
             let fault = Fault::new(Call::Execute, When::Nth(call), action);
             builder = builder.faults(FaultPlan::new().with(fault));
         }
-        builder.build().map_err(|error| Unavailable::new(error.to_string()))
+        builder
+            .build()
+            .map_err(|error| Unavailable::new(error.to_string()))
+    }
+}
+
+/// The Neuron runtime, which has no switches but those of its environment.
+struct NrtTarget {
+    options: NrtOptions,
+}
+
+impl Target for NrtTarget {
+    type Backend = Nrt;
+
+    fn name(&self) -> &'static str {
+        "nrt"
+    }
+
+    fn open(&self, setup: &Setup) -> Result<Nrt, Unavailable> {
+        let plain = Setup::default();
+        let switches = [
+            ("a memory limit", setup.memory_limit != plain.memory_limit),
+            ("a NaN policy", setup.nan_in_any_intermediate),
+            ("strict bounds", setup.strict_bounds),
+            ("an injected failure", setup.failing_execution.is_some()),
+        ];
+        if let Some((what, _)) = switches.iter().find(|(_, asked)| *asked) {
+            return Err(Unavailable::new(format!("libnrt has no switch for {what}")));
+        }
+        let nrt = Nrt::open(&self.options).map_err(|error| Unavailable::new(error.to_string()))?;
+        let visible = nrt.info().visible_cores;
+        if visible < setup.cores {
+            return Err(Unavailable::new(format!(
+                "{visible} cores are visible, the case needs {}",
+                setup.cores
+            )));
+        }
+        Ok(nrt)
     }
 }
