@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::element::{Element, ElementType};
 use crate::error::KernelError;
 use crate::kernels;
-use crate::element::{Element, ElementType};
 use crate::shape::{ArrayShape, Layout};
 
 /// Alignment of every [`Buffer`], in bytes.
@@ -183,14 +183,20 @@ impl Array {
         };
         // In memory it is an array of the dimensions from major to minor.
         let major_to_minor: Vec<usize> = layout.minor_to_major().iter().rev().copied().collect();
-        let dims: Vec<usize> = major_to_minor.iter().map(|&dim| self.shape.dims()[dim]).collect();
+        let dims: Vec<usize> = major_to_minor
+            .iter()
+            .map(|&dim| self.shape.dims()[dim])
+            .collect();
         let mut inverse = vec![0; dims.len()];
         for (position, &dim) in major_to_minor.iter().enumerate() {
             inverse[dim] = position;
         }
         let data = self.transposed(&dims, &inverse, self.shape.dims())?;
         let shape = self.shape.clone().row_major();
-        Ok(Self { shape, data: Arc::new(data) })
+        Ok(Self {
+            shape,
+            data: Arc::new(data),
+        })
     }
 
     /// The array with its elements in the order of `layout`.

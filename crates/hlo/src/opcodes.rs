@@ -17,10 +17,18 @@ pub struct OpcodeInfo {
 /// The table of [`OPCODES`] in Markdown.
 #[must_use]
 pub fn opcode_table() -> String {
-    let mut table = String::from("| opcode | element types | meaning | notes |\n|---|---|---|---|\n");
+    let mut table =
+        String::from("| opcode | element types | meaning | notes |\n|---|---|---|---|\n");
     for opcode in OPCODES {
-        let OpcodeInfo { name, elements, source, notes } = opcode;
-        table.extend(["| `", name, "` | ", elements, " | ", source, " | ", notes, " |\n"]);
+        let OpcodeInfo {
+            name,
+            elements,
+            source,
+            notes,
+        } = opcode;
+        table.extend([
+            "| `", name, "` | ", elements, " | ", source, " | ", notes, " |\n",
+        ]);
     }
     table
 }

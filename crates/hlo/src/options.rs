@@ -71,7 +71,10 @@ impl ExecuteOptions {
     /// flushed.
     #[must_use]
     pub fn as_xla() -> Self {
-        Self { denormals: Denormals::FlushToZero, ..Self::default() }
+        Self {
+            denormals: Denormals::FlushToZero,
+            ..Self::default()
+        }
     }
 }
 

@@ -54,8 +54,15 @@ impl Plan {
                 }
             }
         }
-        let computations = module.computations().iter().map(ComputationPlan::new).collect();
-        Self { computations, regions }
+        let computations = module
+            .computations()
+            .iter()
+            .map(ComputationPlan::new)
+            .collect();
+        Self {
+            computations,
+            regions,
+        }
     }
 
     pub(crate) fn computation(&self, index: ComputationIndex) -> &ComputationPlan {
@@ -110,7 +117,11 @@ impl ComputationPlan {
                 takes_element[position] = read.insert((operand, *index)) && !whole[operand.get()];
             }
         }
-        Self { last_uses, unused, takes_element }
+        Self {
+            last_uses,
+            unused,
+            takes_element,
+        }
     }
 }
 
@@ -178,5 +189,11 @@ fn comparison(computation: &Computation) -> Option<(usize, Comparison)> {
             same => same,
         }
     };
-    Some((x / 2, Comparison { direction, ..comparison }))
+    Some((
+        x / 2,
+        Comparison {
+            direction,
+            ..comparison
+        },
+    ))
 }

@@ -11,7 +11,10 @@ use crate::ir::{BinaryOp, Computation, Instruction, Module, Op};
 /// integers it is 0 wherever the exponent is positive.
 pub(crate) fn as_compiled(module: Arc<Module>) -> Arc<Module> {
     let applies = |computation: &Computation| {
-        computation.instructions().iter().any(|instruction| divided(computation, instruction))
+        computation
+            .instructions()
+            .iter()
+            .any(|instruction| divided(computation, instruction))
     };
     if !module.computations().iter().any(applies) {
         return module;
@@ -36,8 +39,10 @@ pub(crate) fn as_compiled(module: Arc<Module>) -> Arc<Module> {
 
 /// Whether an instruction divides integers by an integer power.
 fn divided(computation: &Computation, instruction: &Instruction) -> bool {
-    let integral =
-        instruction.shape().as_array().is_some_and(|array| array.element().is_integer());
+    let integral = instruction
+        .shape()
+        .as_array()
+        .is_some_and(|array| array.element().is_integer());
     integral
         && matches!(instruction.op(), Op::Binary(BinaryOp::Divide))
         && matches!(

@@ -115,14 +115,18 @@ impl World {
             state: Mutex::default(),
             changed: Condvar::new(),
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// The devices, replica by replica.
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
         (0..self.shared.replicas)
-            .flat_map(|replica| (0..self.shared.partitions).map(move |partition| (replica, partition)))
+            .flat_map(|replica| {
+                (0..self.shared.partitions).map(move |partition| (replica, partition))
+            })
             .filter_map(|(replica, partition)| self.device(replica, partition))
             .collect()
     }
@@ -171,7 +175,10 @@ impl Device {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets every device of the world that waits or comes to wait give up,
@@ -209,15 +216,20 @@ impl Device {
                 .ok_or(CollectiveError::NoGroup { device: own })?
         };
         if let Some(&device) = group.iter().find(|&&device| device >= ids) {
-            return Err(CollectiveError::UnknownDevice { device, devices: ids });
+            return Err(CollectiveError::UnknownDevice {
+                device,
+                devices: ids,
+            });
         }
         Ok(match groups.mode {
-            GroupMode::CrossReplica => {
-                group.iter().map(|replica| replica * partitions + self.partition).collect()
-            }
-            GroupMode::CrossPartition => {
-                group.iter().map(|partition| self.replica * partitions + partition).collect()
-            }
+            GroupMode::CrossReplica => group
+                .iter()
+                .map(|replica| replica * partitions + self.partition)
+                .collect(),
+            GroupMode::CrossPartition => group
+                .iter()
+                .map(|partition| self.replica * partitions + partition)
+                .collect(),
             GroupMode::CrossReplicaAndPartition => group
                 .iter()
                 .flat_map(|replica| {
@@ -229,11 +241,7 @@ impl Device {
     }
 
     /// The id of the device that a number in source-target pairs names.
-    pub(crate) fn peer(
-        &self,
-        mode: GroupMode,
-        number: usize,
-    ) -> Result<usize, CollectiveError> {
+    pub(crate) fn peer(&self, mode: GroupMode, number: usize) -> Result<usize, CollectiveError> {
         let partitions = self.shared.partitions;
         let (limit, id) = match mode {
             GroupMode::CrossPartition => (partitions, self.replica * partitions + number),
@@ -242,7 +250,10 @@ impl Device {
         if number < limit {
             Ok(id)
         } else {
-            Err(CollectiveError::UnknownDevice { device: number, devices: limit })
+            Err(CollectiveError::UnknownDevice {
+                device: number,
+                devices: limit,
+            })
         }
     }
 
@@ -259,10 +270,17 @@ impl Device {
         let place = group.iter().position(|&id| id == self.id());
         let place = place.ok_or(CollectiveError::NoGroup { device: self.id() })?;
         if let Some(&device) = group.iter().find(|&&device| device >= self.count()) {
-            return Err(CollectiveError::UnknownDevice { device, devices: self.count() });
+            return Err(CollectiveError::UnknownDevice {
+                device,
+                devices: self.count(),
+            });
         }
         let deadline = deadline.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let meeting = Meeting { instruction, group: group.to_vec(), round };
+        let meeting = Meeting {
+            instruction,
+            group: group.to_vec(),
+            round,
+        };
         let mut state = self.lock();
         let room = state.rooms.entry(meeting.clone()).or_default();
         room.brought.resize(group.len(), None);
@@ -284,7 +302,10 @@ impl Device {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(CollectiveError::Timeout { seen: seen.len(), expected: group.len() });
+                return Err(CollectiveError::Timeout {
+                    seen: seen.len(),
+                    expected: group.len(),
+                });
             }
             state = self
                 .shared

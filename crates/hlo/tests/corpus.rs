@@ -41,5 +41,10 @@ fn cases_pass() {
         }
     }
     println!("{passed} passed, {} failed", failures.len());
-    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }

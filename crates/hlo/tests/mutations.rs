@@ -6,9 +6,9 @@ use std::path::Path;
 use metaneff_hlo::options::ExecuteOptions;
 use metaneff_hlo::{Executable, Module};
 use metaneff_schema::xla::HloModuleProto;
-use prost::Message;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use prost::Message;
 
 /// Bytes that the values of an accepted mutant may have in all, so that the
 /// test neither waits nor swaps.
@@ -33,7 +33,9 @@ fn bytes_of(module: &Module) -> usize {
         .iter()
         .flat_map(|computation| computation.instructions())
         .flat_map(|instruction| instruction.shape().leaves())
-        .fold(0_usize, |total, shape| total.saturating_add(shape.byte_size()))
+        .fold(0_usize, |total, shape| {
+            total.saturating_add(shape.byte_size())
+        })
 }
 
 /// Executes a module on zeros. Errors are fine.
@@ -111,7 +113,10 @@ fn apply(proto: &mut HloModuleProto, change: &Change, target: Index, other: Inde
         Change::Dimensions => instruction.dimensions = from.dimensions,
         Change::Called => instruction.called_computation_ids = from.called_computation_ids,
         Change::Dimension(size) => {
-            let dims = instruction.shape.as_mut().map(|shape| &mut shape.dimensions);
+            let dims = instruction
+                .shape
+                .as_mut()
+                .map(|shape| &mut shape.dimensions);
             if let Some(dim) = dims.and_then(|dims| dims.first_mut()) {
                 *dim = size;
             }
@@ -167,20 +172,23 @@ fn mutated_bytes_neither_panic_nor_hang() {
     });
     let edits = prop::collection::vec((any::<Index>(), any::<u8>()), 1..4);
     runner
-        .run(&(any::<Index>(), edits, any::<bool>()), |(module, edits, cut)| {
-            let mut bytes = modules[module.index(modules.len())].clone();
-            for (place, value) in &edits {
-                let place = place.index(bytes.len());
-                bytes[place] = *value;
-                if cut {
-                    bytes.truncate(place);
-                    break;
+        .run(
+            &(any::<Index>(), edits, any::<bool>()),
+            |(module, edits, cut)| {
+                let mut bytes = modules[module.index(modules.len())].clone();
+                for (place, value) in &edits {
+                    let place = place.index(bytes.len());
+                    bytes[place] = *value;
+                    if cut {
+                        bytes.truncate(place);
+                        break;
+                    }
                 }
-            }
-            if let Ok(module) = Module::parse(&bytes) {
-                execute(module);
-            }
-            Ok(())
-        })
+                if let Ok(module) = Module::parse(&bytes) {
+                    execute(module);
+                }
+                Ok(())
+            },
+        )
         .unwrap();
 }

@@ -144,8 +144,10 @@ impl Case {
     /// [`CaseError`] if `meta.json` cannot be read or understood.
     pub fn open(folder: &Path) -> Result<Self, CaseError> {
         let path = folder.join("meta.json");
-        let text = std::fs::read(&path)
-            .map_err(|source| CaseError::Read { path: path.clone(), source })?;
+        let text = std::fs::read(&path).map_err(|source| CaseError::Read {
+            path: path.clone(),
+            source,
+        })?;
         let meta: Meta =
             serde_json::from_slice(&text).map_err(|source| CaseError::Meta { path, source })?;
         let devices = meta.num_replicas.saturating_mul(meta.num_partitions);
@@ -168,7 +170,10 @@ impl Case {
     ///
     /// [`CaseError`] if the folder cannot be listed or a case not be read.
     pub fn all(root: &Path) -> Result<Vec<Self>, CaseError> {
-        let failed = |source| CaseError::Read { path: root.to_owned(), source };
+        let failed = |source| CaseError::Read {
+            path: root.to_owned(),
+            source,
+        };
         let mut folders = Vec::new();
         for entry in std::fs::read_dir(root).map_err(failed)? {
             let folder = entry.map_err(failed)?.path();
@@ -196,8 +201,9 @@ impl Case {
     ///
     /// [`CaseError`] if the file cannot be read or holds another type.
     pub fn array(&self, tensor: &Tensor) -> Result<Array, CaseError> {
-        let element = ElementType::from_name(&tensor.dtype)
-            .ok_or_else(|| CaseError::Element { name: tensor.dtype.clone() })?;
+        let element = ElementType::from_name(&tensor.dtype).ok_or_else(|| CaseError::Element {
+            name: tensor.dtype.clone(),
+        })?;
         Ok(super::npy::read(&self.folder.join(&tensor.file), element)?)
     }
 }
@@ -210,6 +216,9 @@ fn per_device(tensors: Tensors, devices: usize) -> Result<Vec<Vec<Tensor>>, Case
     if lists.len() == devices {
         Ok(lists)
     } else {
-        Err(CaseError::Devices { expected: devices, found: lists.len() })
+        Err(CaseError::Devices {
+            expected: devices,
+            found: lists.len(),
+        })
     }
 }

@@ -154,9 +154,8 @@ fn close(found: Complex<f64>, expected: Complex<f64>, rtol: f64, atol: f64) -> b
         return true;
     }
     if !expected.re.is_finite() || !expected.im.is_finite() {
-        let same = |found: f64, expected: f64| {
-            (found.is_nan() && expected.is_nan()) || found == expected
-        };
+        let same =
+            |found: f64, expected: f64| (found.is_nan() && expected.is_nan()) || found == expected;
         return same(found.re, expected.re) && same(found.im, expected.im);
     }
     (found - expected).norm() <= atol + rtol * expected.norm()
@@ -168,7 +167,10 @@ mod tests {
 
     fn passes(found: f32, golden: f32, tolerance: Tolerance) -> bool {
         let array = |value: f32| Array::from_values(&[1], &[value]).unwrap();
-        compare(&array(found), &[array(golden)], tolerance).unwrap().failed == 0
+        compare(&array(found), &[array(golden)], tolerance)
+            .unwrap()
+            .failed
+            == 0
     }
 
     #[test]
@@ -179,12 +181,19 @@ mod tests {
         let next = f32::from_bits(1_f32.to_bits() + 2);
         assert!(passes(next, 1.0, Tolerance::Ulp { ulp: 2 }));
         assert!(!passes(next, 1.0, Tolerance::Ulp { ulp: 1 }));
-        let close = Tolerance::RtolAtol { rtol: 0.1, atol: 0.0 };
+        let close = Tolerance::RtolAtol {
+            rtol: 0.1,
+            atol: 0.0,
+        };
         assert!(passes(1.09, 1.0, close));
         assert!(!passes(1.11, 1.0, close));
         assert!(!passes(f32::INFINITY, 1.0, close));
         assert!(!passes(1.0, f32::INFINITY, close));
         assert!(passes(5.0, f32::NAN, Tolerance::Range { lo: 4.0, hi: 6.0 }));
-        assert!(!passes(7.0, f32::NAN, Tolerance::Range { lo: 4.0, hi: 6.0 }));
+        assert!(!passes(
+            7.0,
+            f32::NAN,
+            Tolerance::Range { lo: 4.0, hi: 6.0 }
+        ));
     }
 }

@@ -43,7 +43,10 @@ pub enum NpyError {
 /// Reads an array of `element`s. Types that numpy lacks are stored as integers
 /// of their size.
 pub(super) fn read(path: &Path, element: ElementType) -> Result<Array, NpyError> {
-    let failed = |source| NpyError::Read { path: path.to_owned(), source };
+    let failed = |source| NpyError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let bytes = std::fs::read(path).map_err(failed)?;
     let mut rest = &bytes[..];
     let header = NpyHeader::from_reader(&mut rest).map_err(failed)?;
@@ -71,7 +74,10 @@ pub(super) fn read(path: &Path, element: ElementType) -> Result<Array, NpyError>
         .ok_or_else(|| mismatch("a shape that fits".into(), format!("{:?}", header.shape())))?;
     Buffer::copied(rest)
         .and_then(|data| Array::new(shape, data))
-        .map_err(|source| NpyError::Size { path: path.to_owned(), source })
+        .map_err(|source| NpyError::Size {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 fn descriptions(element: ElementType) -> &'static [&'static str] {

@@ -146,7 +146,9 @@ pub enum CaseFailure {
     #[error("a device's thread panicked")]
     Panicked,
     /// Outputs are out of tolerance.
-    #[error("output {index} of device {device}: {failed} of {elements} elements out of tolerance, the first at {first}: expected {expected}, found {found}")]
+    #[error(
+        "output {index} of device {device}: {failed} of {elements} elements out of tolerance, the first at {first}: expected {expected}, found {found}"
+    )]
     Tolerance {
         /// The output.
         index: usize,
@@ -169,17 +171,27 @@ impl CaseFailure {
     fn verdict(&self) -> Verdict {
         let unsupported = match self {
             Self::Verify(error) => {
-                matches!(error.problem(), Some(Problem::Opcode | Problem::Unsupported { .. }))
+                matches!(
+                    error.problem(),
+                    Some(Problem::Opcode | Problem::Unsupported { .. })
+                )
             }
             Self::Execute(error) => matches!(
                 error,
                 ExecuteError::Unsupported { .. }
                     | ExecuteError::CustomCall { .. }
-                    | ExecuteError::Kernel { source: KernelError::Unsupported { .. }, .. }
+                    | ExecuteError::Kernel {
+                        source: KernelError::Unsupported { .. },
+                        ..
+                    }
             ),
             _ => false,
         };
-        if unsupported { Verdict::Unsupported } else { Verdict::Failed }
+        if unsupported {
+            Verdict::Unsupported
+        } else {
+            Verdict::Failed
+        }
     }
 }
 
@@ -233,18 +245,32 @@ fn compared(
     output
         .to_row_major()
         .and_then(|output| compare(&output, &goldens, case.tolerance))
-        .map_err(|source| CaseFailure::Array { what: "output", index, device, source })
+        .map_err(|source| CaseFailure::Array {
+            what: "output",
+            index,
+            device,
+            source,
+        })
 }
 
 fn inputs(case: &Case, device: usize, module: &Module) -> Result<Vec<Array>, CaseFailure> {
-    let shapes: Vec<_> = module.parameters().iter().flat_map(|shape| shape.leaves()).collect();
+    let shapes: Vec<_> = module
+        .parameters()
+        .iter()
+        .flat_map(|shape| shape.leaves())
+        .collect();
     let mut arrays = Vec::new();
     for (index, tensor) in case.inputs[device].iter().enumerate() {
         let array = case.array(tensor)?;
         arrays.push(match shapes.get(index).and_then(|shape| shape.layout()) {
-            Some(layout) => array.to_layout(layout).map_err(|source| {
-                CaseFailure::Array { what: "input", index, device, source }
-            })?,
+            Some(layout) => array
+                .to_layout(layout)
+                .map_err(|source| CaseFailure::Array {
+                    what: "input",
+                    index,
+                    device,
+                    source,
+                })?,
             None => array,
         });
     }
@@ -276,13 +302,21 @@ fn execute(
             .into_iter()
             .enumerate()
             .map(|(index, device)| {
-                let options = ExecuteOptions { device: Some(device), ..options.clone() };
+                let options = ExecuteOptions {
+                    device: Some(device),
+                    ..options.clone()
+                };
                 scope.spawn(move || execute(index, &options))
             })
             .collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| CaseFailure::Panicked)?.map_err(Into::into))
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|_| CaseFailure::Panicked)?
+                    .map_err(Into::into)
+            })
             .collect::<Result<Vec<_>, CaseFailure>>()
     })?;
     Ok((executions, start.elapsed()))

@@ -40,7 +40,9 @@ impl From<KernelError> for CustomCallError {
     fn from(error: KernelError) -> Self {
         match error {
             KernelError::View(error) => Self::View(error),
-            other => Self::UnknownTarget { target: other.to_string() },
+            other => Self::UnknownTarget {
+                target: other.to_string(),
+            },
         }
     }
 }
@@ -120,7 +122,9 @@ impl CustomCalls {
     /// No targets at all.
     #[must_use]
     pub fn none() -> Self {
-        Self { targets: BTreeMap::new() }
+        Self {
+            targets: BTreeMap::new(),
+        }
     }
 
     /// Adds a target, in place of any of the same name. It reads the arrays of
@@ -148,8 +152,9 @@ impl CustomCalls {
         results: &mut [ArrayViewMut<'_>],
     ) -> Result<(), CustomCallError> {
         let target = self.targets.get(call.target);
-        let target = target
-            .ok_or_else(|| CustomCallError::UnknownTarget { target: call.target.to_owned() })?;
+        let target = target.ok_or_else(|| CustomCallError::UnknownTarget {
+            target: call.target.to_owned(),
+        })?;
         target(call, results)
     }
 }

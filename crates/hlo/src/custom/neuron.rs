@@ -28,16 +28,28 @@ pub(super) fn register(targets: &mut CustomCalls) {
         targets.register(name, identity);
     }
     targets.register("AwsNeuronTopK", neuron_top_k);
-    targets.register("AwsNeuronArgMax", |call, outs| extremum(call, outs, |x, best| x > best));
-    targets.register("AwsNeuronArgMin", |call, outs| extremum(call, outs, |x, best| x < best));
+    targets.register("AwsNeuronArgMax", |call, outs| {
+        extremum(call, outs, |x, best| x > best)
+    });
+    targets.register("AwsNeuronArgMin", |call, outs| {
+        extremum(call, outs, |x, best| x < best)
+    });
     targets.register("AwsNeuronSoftmax", softmax);
     targets.register("AwsNeuronSoftmaxBackward", softmax_backward);
     targets.register("AwsNeuronRmsNorm", rms_norm);
     targets.register("AwsNeuronGelu", |call, outs| unary(call, outs, gelu));
-    targets.register("AwsNeuronGeluApprxTanh", |call, outs| unary(call, outs, gelu_tanh));
-    targets.register("AwsNeuronSilu", |call, outs| unary(call, outs, |x| x * x.logistic()));
-    targets.register("AwsNeuronErf", |call, outs| unary(call, outs, RealMath::erf));
-    targets.register("AwsNeuronGeluBackward", |call, outs| backward(call, outs, gelu_slope));
+    targets.register("AwsNeuronGeluApprxTanh", |call, outs| {
+        unary(call, outs, gelu_tanh)
+    });
+    targets.register("AwsNeuronSilu", |call, outs| {
+        unary(call, outs, |x| x * x.logistic())
+    });
+    targets.register("AwsNeuronErf", |call, outs| {
+        unary(call, outs, RealMath::erf)
+    });
+    targets.register("AwsNeuronGeluBackward", |call, outs| {
+        backward(call, outs, gelu_slope)
+    });
     targets.register("AwsNeuronSiluBackward", |call, outs| {
         backward(call, outs, |x| {
             let logistic = x.logistic();
@@ -64,13 +76,16 @@ fn identity(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     counts(call, call.operands.len(), outs.len())?;
     for (index, out) in outs.iter_mut().enumerate() {
         same_shape(call, call.operands[index], out)?;
-        out.bytes_mut().copy_from_slice(call.operands[index].bytes());
+        out.bytes_mut()
+            .copy_from_slice(call.operands[index].bytes());
     }
     Ok(())
 }
 
 fn neuron_top_k(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
-    let [operand] = call.operands else { return Err(operands(call, 1)) };
+    let [operand] = call.operands else {
+        return Err(operands(call, 1));
+    };
     let k = number(call, "k")?;
     let Some((&last, outer)) = operand.dims().split_last() else {
         return Err(call.mismatch("rank", "1 or more", 0));
@@ -78,10 +93,16 @@ fn neuron_top_k(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     if k > last {
         return Err(call.mismatch("k", format_args!("at most {last}"), k));
     }
-    let [values, indices] = outs else { return Err(results(call, 2, outs.len())) };
+    let [values, indices] = outs else {
+        return Err(results(call, 2, outs.len()));
+    };
     for dims in [values.dims(), indices.dims()] {
         if dims.split_last() != Some((&k, outer)) {
-            return Err(call.mismatch("result", format_args!("{k} in the last dimension"), format_args!("{dims:?}")));
+            return Err(call.mismatch(
+                "result",
+                format_args!("{k} in the last dimension"),
+                format_args!("{dims:?}"),
+            ));
         }
     }
     if !matches!(indices.element(), ElementType::U32 | ElementType::S32) {
@@ -94,20 +115,32 @@ fn neuron_top_k(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     let dims = indices.dims();
     let signed = ArrayViewMut::new(ElementType::S32, dims, indices.bytes_mut())?;
     let options = ExecuteOptions::default();
-    top_k(*operand, true, values.reborrow(), signed, Context { options: &options })?;
+    top_k(
+        *operand,
+        true,
+        values.reborrow(),
+        signed,
+        Context { options: &options },
+    )?;
     Ok(())
 }
 
 /// The index of the first value that no other one is `better` than; NaN is
 /// better than anything.
 fn extremum(call: Call<'_>, outs: Outs<'_, '_>, better: fn(f64, f64) -> bool) -> Done {
-    let ([operand], [out]) = (call.operands, outs) else { return Err(operands(call, 1)) };
+    let ([operand], [out]) = (call.operands, outs) else {
+        return Err(operands(call, 1));
+    };
     let dimension = dimension(call, operand.dims())?;
     let (size, inner) = strides(operand.dims(), dimension);
     let values = wide(*operand)?;
     let mut indices = vec![0_u64; out.element_count()];
     if indices.len() * size != values.len() || size == 0 {
-        return Err(call.mismatch("elements of the result", values.len().checked_div(size).unwrap_or(0), indices.len()));
+        return Err(call.mismatch(
+            "elements of the result",
+            values.len().checked_div(size).unwrap_or(0),
+            indices.len(),
+        ));
     }
     for (position, index) in indices.iter_mut().enumerate() {
         let first = position / inner * size * inner + position % inner;
@@ -120,7 +153,11 @@ fn extremum(call: Call<'_>, outs: Outs<'_, '_>, better: fn(f64, f64) -> bool) ->
         }
     }
     if !out.element().is_integer() {
-        return Err(call.mismatch("element type of the result", "an integer type", out.element()));
+        return Err(call.mismatch(
+            "element type of the result",
+            "an integer type",
+            out.element(),
+        ));
     }
     with_element!(out.element(), T => {
         for (out, index) in out.values_mut::<T>()?.iter_mut().zip(indices) {
@@ -131,12 +168,17 @@ fn extremum(call: Call<'_>, outs: Outs<'_, '_>, better: fn(f64, f64) -> bool) ->
 }
 
 fn softmax(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
-    let ([operand], [out]) = (call.operands, outs) else { return Err(operands(call, 1)) };
+    let ([operand], [out]) = (call.operands, outs) else {
+        return Err(operands(call, 1));
+    };
     same_shape(call, *operand, out)?;
     let mut values = wide(*operand)?;
     let dimension = dimension(call, operand.dims())?;
     lines(&mut values, operand.dims(), dimension, |line| {
-        let max = line.iter().copied().fold(f64::NEG_INFINITY, RealMath::maximum);
+        let max = line
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, RealMath::maximum);
         line.iter_mut().for_each(|x| *x = RealMath::exp(*x - max));
         let sum: f64 = line.iter().sum();
         line.iter_mut().for_each(|x| *x /= sum);
@@ -151,8 +193,11 @@ fn softmax_backward(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     same_shape(call, *gradient, out)?;
     same_shape(call, *output, out)?;
     let (gradient_values, output_values) = (wide(*gradient)?, wide(*output)?);
-    let mut weighted: Vec<f64> =
-        gradient_values.iter().zip(&output_values).map(|(g, y)| g * y).collect();
+    let mut weighted: Vec<f64> = gradient_values
+        .iter()
+        .zip(&output_values)
+        .map(|(g, y)| g * y)
+        .collect();
     let dimension = dimension(call, gradient.dims())?;
     lines(&mut weighted, gradient.dims(), dimension, |line| {
         let sum = line.iter().sum();
@@ -172,7 +217,11 @@ fn rms_norm(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
         return Err(operands(call, 3));
     };
     if operand.dims() != out.dims() {
-        return Err(call.mismatch("dimensions of the result", format_args!("{:?}", operand.dims()), format_args!("{:?}", out.dims())));
+        return Err(call.mismatch(
+            "dimensions of the result",
+            format_args!("{:?}", operand.dims()),
+            format_args!("{:?}", out.dims()),
+        ));
     }
     let dimension = dimension(call, operand.dims())?;
     let size = operand.dims()[dimension];
@@ -184,13 +233,17 @@ fn rms_norm(call: Call<'_>, outs: Outs<'_, '_>) -> Done {
     lines(&mut values, operand.dims(), dimension, |line| {
         let mean = line.iter().map(|x| x * x).sum::<f64>() / line.len() as f64;
         let scale = (mean + epsilon[0]).rsqrt();
-        line.iter_mut().zip(&weight).for_each(|(x, weight)| *x *= scale * weight);
+        line.iter_mut()
+            .zip(&weight)
+            .for_each(|(x, weight)| *x *= scale * weight);
     });
     narrow(&values, out)
 }
 
 fn unary(call: Call<'_>, outs: Outs<'_, '_>, function: impl Fn(f64) -> f64) -> Done {
-    let ([operand], [out]) = (call.operands, outs) else { return Err(operands(call, 1)) };
+    let ([operand], [out]) = (call.operands, outs) else {
+        return Err(operands(call, 1));
+    };
     same_shape(call, *operand, out)?;
     let values: Vec<f64> = wide(*operand)?.into_iter().map(function).collect();
     narrow(&values, out)
@@ -203,8 +256,11 @@ fn backward(call: Call<'_>, outs: Outs<'_, '_>, slope: impl Fn(f64) -> f64) -> D
     };
     same_shape(call, *gradient, out)?;
     same_shape(call, *operand, out)?;
-    let values: Vec<f64> =
-        wide(*gradient)?.into_iter().zip(wide(*operand)?).map(|(g, x)| g * slope(x)).collect();
+    let values: Vec<f64> = wide(*gradient)?
+        .into_iter()
+        .zip(wide(*operand)?)
+        .map(|(g, x)| g * slope(x))
+        .collect();
     narrow(&values, out)
 }
 
@@ -246,7 +302,9 @@ fn strides(dims: &[usize], dimension: usize) -> (usize, usize) {
 
 fn number(call: Call<'_>, what: &'static str) -> Result<usize, CustomCallError> {
     let text = String::from_utf8_lossy(call.config);
-    text.trim().parse().map_err(|_| call.mismatch(what, "a number", &text))
+    text.trim()
+        .parse()
+        .map_err(|_| call.mismatch(what, "a number", &text))
 }
 
 fn dimension(call: Call<'_>, dims: &[usize]) -> Result<usize, CustomCallError> {
@@ -259,11 +317,19 @@ fn dimension(call: Call<'_>, dims: &[usize]) -> Result<usize, CustomCallError> {
 }
 
 fn counts(call: Call<'_>, expected: usize, found: usize) -> Done {
-    if expected == found { Ok(()) } else { Err(results(call, expected, found)) }
+    if expected == found {
+        Ok(())
+    } else {
+        Err(results(call, expected, found))
+    }
 }
 
 fn operands(call: Call<'_>, expected: usize) -> CustomCallError {
-    call.mismatch("number of operands, with one result", expected, call.operands.len())
+    call.mismatch(
+        "number of operands, with one result",
+        expected,
+        call.operands.len(),
+    )
 }
 
 fn results(call: Call<'_>, expected: usize, found: usize) -> CustomCallError {
@@ -276,5 +342,9 @@ fn same_shape(call: Call<'_>, operand: ArrayView<'_>, out: &ArrayViewMut<'_>) ->
         return Ok(());
     }
     let expected = text(operand.element(), operand.dims());
-    Err(call.mismatch("shape of the result", expected, text(out.element(), out.dims())))
+    Err(call.mismatch(
+        "shape of the result",
+        expected,
+        text(out.element(), out.dims()),
+    ))
 }

@@ -39,19 +39,30 @@ impl<'a> Run<'a> {
         let group = match &collective.kind {
             // Every device of the row takes part, those without a pair too.
             CollectiveKind::Permute { .. } => {
-                let all = CollectiveGroups { groups: Vec::new(), ..collective.groups.clone() };
+                let all = CollectiveGroups {
+                    groups: Vec::new(),
+                    ..collective.groups.clone()
+                };
                 device.group(&all)
             }
             _ => device.group(&collective.groups),
         };
         let group = group.map_err(Fault::Collective)?;
         let views = frame.views(0..frame.operands.len())?;
-        let own = Arc::new(views.iter().map(|view| view.bytes().to_vec()).collect::<Vec<_>>());
+        let own = Arc::new(
+            views
+                .iter()
+                .map(|view| view.bytes().to_vec())
+                .collect::<Vec<_>>(),
+        );
         let round = self.next_round(frame);
         let brought = device
             .meet(round.0, round.1, &group, own, self.options().deadline)
             .map_err(Fault::Collective)?;
-        let place = group.iter().position(|&id| id == device.id()).unwrap_or_default();
+        let place = group
+            .iter()
+            .position(|&id| id == device.id())
+            .unwrap_or_default();
         let results = frame.results()?;
         match &collective.kind {
             CollectiveKind::AllReduce { reducer } => {
@@ -74,13 +85,17 @@ impl<'a> Run<'a> {
             CollectiveKind::AllGather { dimension } => {
                 let mut buffers = Vec::new();
                 for (index, shape) in results.iter().enumerate() {
-                    let all: Vec<&[u8]> =
-                        brought.iter().map(|operands| operands[index].as_slice()).collect();
+                    let all: Vec<&[u8]> = brought
+                        .iter()
+                        .map(|operands| operands[index].as_slice())
+                        .collect();
                     buffers.push(joined(&all, outer(shape, *dimension), shape)?);
                 }
                 self.written(&results, buffers, |_, _| Ok(()))
             }
-            CollectiveKind::AllToAll { dimension: Some(dimension) } => {
+            CollectiveKind::AllToAll {
+                dimension: Some(dimension),
+            } => {
                 let shape = frame.array(0)?;
                 let mut received = Vec::new();
                 for operands in &brought {
@@ -95,7 +110,9 @@ impl<'a> Run<'a> {
                 if group.len() != frame.operands.len() {
                     return Err(wrong_parts(frame.operands.len(), group.len()));
                 }
-                let buffers = brought.iter().map(|operands| Buffer::copied(&operands[place]));
+                let buffers = brought
+                    .iter()
+                    .map(|operands| Buffer::copied(&operands[place]));
                 let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
                 // Tuples of one element stay tuples.
                 Ok(Value::Tuple(buffers.into_iter().map(Value::from).collect()))

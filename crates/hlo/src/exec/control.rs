@@ -18,11 +18,9 @@ impl<'a> Run<'a> {
             Op::Constant(literal) => Ok(Value::literal(literal)),
             Op::Tuple => Ok(Value::Tuple(std::mem::take(frame.operands))),
             Op::AfterAll => Ok(Value::Token),
-            Op::Copy
-            | Op::Reshape
-            | Op::Domain
-            | Op::OptimizationBarrier
-            | Op::AddDependency => self.identity(frame),
+            Op::Copy | Op::Reshape | Op::Domain | Op::OptimizationBarrier | Op::AddDependency => {
+                self.identity(frame)
+            }
             Op::Call { computation } | Op::Fusion { computation } => {
                 Ok(self.call(*computation, std::mem::take(frame.operands))?)
             }
@@ -78,9 +76,13 @@ impl<'a> Run<'a> {
             splats.push(if view.dims() == result.dims() {
                 None
             } else {
-                let mut splat =
-                    self.pool.take(result.element_count() * view.element().byte_size())?;
-                for element in splat.bytes_mut().chunks_exact_mut(view.element().byte_size()) {
+                let mut splat = self
+                    .pool
+                    .take(result.element_count() * view.element().byte_size())?;
+                for element in splat
+                    .bytes_mut()
+                    .chunks_exact_mut(view.element().byte_size())
+                {
                     element.copy_from_slice(view.bytes());
                 }
                 Some(splat)
@@ -94,9 +96,11 @@ impl<'a> Run<'a> {
                 Some(splat) => ArrayView::new(view.element(), result.dims(), splat.bytes())?,
             });
         }
-        let value =
-            self.filled(result, |out, run| Ok(apply(op, &args, out, run.context())?))?;
-        splats.into_iter().flatten().for_each(|splat| self.pool.give_buffer(splat));
+        let value = self.filled(result, |out, run| Ok(apply(op, &args, out, run.context())?))?;
+        splats
+            .into_iter()
+            .flatten()
+            .for_each(|splat| self.pool.give_buffer(splat));
         Ok(value)
     }
 
@@ -105,13 +109,28 @@ impl<'a> Run<'a> {
         let (result, context) = (frame.result()?, self.context());
         let binary = |op| LaneOp::Binary(op);
         let negated = self.filled(result, |out, _| {
-            Ok(apply(LaneOp::Unary(UnaryOp::Negate), &[exponent], out, context)?)
+            Ok(apply(
+                LaneOp::Unary(UnaryOp::Negate),
+                &[exponent],
+                out,
+                context,
+            )?)
         })?;
         let power = self.filled(result, |out, _| {
-            Ok(apply(binary(BinaryOp::Power), &[base, negated.view(result)?], out, context)?)
+            Ok(apply(
+                binary(BinaryOp::Power),
+                &[base, negated.view(result)?],
+                out,
+                context,
+            )?)
         })?;
         self.filled(result, |out, _| {
-            Ok(apply(binary(BinaryOp::Multiply), &[dividend, power.view(result)?], out, context)?)
+            Ok(apply(
+                binary(BinaryOp::Multiply),
+                &[dividend, power.view(result)?],
+                out,
+                context,
+            )?)
         })
     }
 
@@ -141,9 +160,14 @@ impl<'a> Run<'a> {
                 ArrayViewMut::new(result.element(), result.dims(), buffer.bytes_mut())
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let call =
-            Call { target: &custom.target, config: &custom.config, operands: &operands };
-        self.targets.call(call, &mut outs).map_err(Fault::CustomCall)?;
+        let call = Call {
+            target: &custom.target,
+            config: &custom.config,
+            operands: &operands,
+        };
+        self.targets
+            .call(call, &mut outs)
+            .map_err(Fault::CustomCall)?;
         Ok(nested(shape, &mut buffers.into_iter()))
     }
 
@@ -175,7 +199,9 @@ impl<'a> Run<'a> {
             usize::from(index.values::<Pred>()?[0].0 == 0)
         } else {
             // An index without a branch takes the last one.
-            usize::try_from(index.values::<i32>()?[0]).unwrap_or(last).min(last)
+            usize::try_from(index.values::<i32>()?[0])
+                .unwrap_or(last)
+                .min(last)
         };
         let arg = frame.take(branch + 1);
         Ok(self.call(branches[branch], vec![arg])?)
@@ -226,7 +252,9 @@ impl<'a> Run<'a> {
                 let operands = [a?, b?, c?, d?, e?];
                 self.filled(frame.result()?, |out, _| {
                     let (epsilon, feature) = (*epsilon, *feature);
-                    Ok(kernels::batch_norm_inference(operands, epsilon, feature, out, context)?)
+                    Ok(kernels::batch_norm_inference(
+                        operands, epsilon, feature, out, context,
+                    )?)
                 })
             }
             Op::BatchNormTraining { epsilon, feature } => {
@@ -234,7 +262,9 @@ impl<'a> Run<'a> {
                 self.filled_all(&frame.results()?, |outs, _| {
                     let (epsilon, feature) = (*epsilon, *feature);
                     let outs = three(outs)?;
-                    Ok(kernels::batch_norm_training(operands, epsilon, feature, outs, context)?)
+                    Ok(kernels::batch_norm_training(
+                        operands, epsilon, feature, outs, context,
+                    )?)
                 })
             }
             Op::BatchNormGrad { epsilon, feature } => {
@@ -243,21 +273,29 @@ impl<'a> Run<'a> {
                 self.filled_all(&frame.results()?, |outs, _| {
                     let (epsilon, feature) = (*epsilon, *feature);
                     let outs = three(outs)?;
-                    Ok(kernels::batch_norm_grad(operands, epsilon, feature, outs, context)?)
+                    Ok(kernels::batch_norm_grad(
+                        operands, epsilon, feature, outs, context,
+                    )?)
                 })
             }
             Op::RngBitGenerator(algorithm) => {
                 let state = frame.view(0)?;
                 self.filled_all(&frame.results()?, |outs, _| {
-                    let [new_state, bits] = outs else { return Err(arity(2)) };
+                    let [new_state, bits] = outs else {
+                        return Err(arity(2));
+                    };
                     let (new_state, bits) = (new_state.reborrow(), bits.reborrow());
-                    Ok(kernels::rng_bit_generator(state, *algorithm, new_state, bits, context)?)
+                    Ok(kernels::rng_bit_generator(
+                        state, *algorithm, new_state, bits, context,
+                    )?)
                 })
             }
             Op::TopK { largest } => {
                 let operand = frame.view(0)?;
                 self.filled_all(&frame.results()?, |outs, _| {
-                    let [values, indices] = outs else { return Err(arity(2)) };
+                    let [values, indices] = outs else {
+                        return Err(arity(2));
+                    };
                     let (values, indices) = (values.reborrow(), indices.reborrow());
                     Ok(kernels::top_k(operand, *largest, values, indices, context)?)
                 })
@@ -272,10 +310,10 @@ impl<'a> Run<'a> {
     }
 }
 
-fn three<'v>(
-    outs: &'v mut [ArrayViewMut<'_>],
-) -> Result<[ArrayViewMut<'v>; 3], Fault> {
-    let [a, b, c] = outs else { return Err(arity(3)) };
+fn three<'v>(outs: &'v mut [ArrayViewMut<'_>]) -> Result<[ArrayViewMut<'v>; 3], Fault> {
+    let [a, b, c] = outs else {
+        return Err(arity(3));
+    };
     Ok([a.reborrow(), b.reborrow(), c.reborrow()])
 }
 
@@ -287,9 +325,12 @@ fn arity(expected: usize) -> Fault {
 /// The value of `shape` whose arrays, depth first, are `buffers`.
 fn nested<'a>(shape: &Shape, buffers: &mut impl Iterator<Item = Buffer>) -> Value<'a> {
     match shape {
-        Shape::Tuple(elements) => {
-            Value::Tuple(elements.iter().map(|element| nested(element, buffers)).collect())
-        }
+        Shape::Tuple(elements) => Value::Tuple(
+            elements
+                .iter()
+                .map(|element| nested(element, buffers))
+                .collect(),
+        ),
         Shape::Array(_) => buffers.next().map_or(Value::Token, Value::from),
         Shape::Token => Value::Token,
     }

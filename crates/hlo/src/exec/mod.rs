@@ -10,8 +10,8 @@ mod value;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::custom::CustomCalls;
 use crate::array::{Array, ArrayView, Buffer};
+use crate::custom::CustomCalls;
 use crate::element::{ElementType, with_element};
 use crate::error::ExecuteError;
 use crate::ir::Module;
@@ -67,7 +67,12 @@ impl Executable {
     pub fn new(module: impl Into<Arc<Module>>) -> Self {
         let module = rewrite::as_compiled(module.into());
         let plan = Plan::new(&module);
-        Self { module, plan, targets: CustomCalls::default(), pool: Mutex::default() }
+        Self {
+            module,
+            plan,
+            targets: CustomCalls::default(),
+            pool: Mutex::default(),
+        }
     }
 
     /// The same with other targets of custom calls than the default ones.
@@ -121,7 +126,14 @@ impl Executable {
     ) -> Result<Execution, ExecuteError> {
         let args = self.arguments(inputs)?;
         let pool = std::mem::take(&mut *self.pool.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut run = Run::new(&self.module, &self.plan, &self.targets, options, pool, observer);
+        let mut run = Run::new(
+            &self.module,
+            &self.plan,
+            &self.targets,
+            options,
+            pool,
+            observer,
+        );
         let result = run.call(self.module.entry, args);
         if result.is_err()
             && let Some(device) = &options.device
@@ -137,10 +149,16 @@ impl Executable {
         let parameters = self.module.parameters();
         let expected: usize = parameters.iter().map(|shape| shape.leaves().len()).sum();
         if inputs.len() != expected {
-            return Err(ExecuteError::InputCount { expected, found: inputs.len() });
+            return Err(ExecuteError::InputCount {
+                expected,
+                found: inputs.len(),
+            });
         }
         let mut next = inputs.iter().copied().enumerate();
-        parameters.iter().map(|shape| argument(shape, &mut next)).collect()
+        parameters
+            .iter()
+            .map(|shape| argument(shape, &mut next))
+            .collect()
     }
 
     fn finish(&self, value: Value<'_>, run: &Run<'_>) -> Result<Execution, ExecuteError> {
@@ -152,8 +170,9 @@ impl Executable {
         let mut outputs = Vec::with_capacity(leaves.len());
         let mut buffers = Vec::new();
         owned(&value, &mut buffers);
-        for ((own, bytes), (buffer, shape)) in
-            leaves.into_iter().zip(buffers.into_iter().zip(self.module.results()))
+        for ((own, bytes), (buffer, shape)) in leaves
+            .into_iter()
+            .zip(buffers.into_iter().zip(self.module.results()))
         {
             let view = ArrayView::new(own.element(), own.dims(), bytes)?;
             numerical_error |= policy == NanPolicy::Outputs && has_nan(view)?;
@@ -168,7 +187,11 @@ impl Executable {
                 None => array,
             });
         }
-        Ok(Execution { outputs, numerical_error, steps: run.steps() })
+        Ok(Execution {
+            outputs,
+            numerical_error,
+            steps: run.steps(),
+        })
     }
 }
 
@@ -198,7 +221,11 @@ fn argument<'a>(
     let (parameter, bytes) = next.next().unwrap_or_default();
     if bytes.len() != array.byte_size() {
         let (expected, found) = (array.byte_size(), bytes.len());
-        return Err(ExecuteError::InputSize { parameter, expected, found });
+        return Err(ExecuteError::InputSize {
+            parameter,
+            expected,
+            found,
+        });
     }
     if array.unusual_layout().is_none() {
         return Ok(Value::Array(Data::aligned(bytes, array.element())?));

@@ -15,7 +15,9 @@ impl<'a> Run<'a> {
         match frame.instruction.op() {
             Op::Broadcast { dims } => {
                 let operand = frame.view(0)?;
-                self.filled(frame.result()?, |out, _| Ok(kernels::broadcast(operand, dims, out)?))
+                self.filled(frame.result()?, |out, _| {
+                    Ok(kernels::broadcast(operand, dims, out)?)
+                })
             }
             Op::Transpose { permutation } => {
                 let operand = frame.view(0)?;
@@ -25,11 +27,15 @@ impl<'a> Run<'a> {
             }
             Op::Slice(slices) => {
                 let operand = frame.view(0)?;
-                self.filled(frame.result()?, |out, _| Ok(kernels::slice(operand, slices, out)?))
+                self.filled(frame.result()?, |out, _| {
+                    Ok(kernels::slice(operand, slices, out)?)
+                })
             }
             Op::Reverse { dims } => {
                 let operand = frame.view(0)?;
-                self.filled(frame.result()?, |out, _| Ok(kernels::reverse(operand, dims, out)?))
+                self.filled(frame.result()?, |out, _| {
+                    Ok(kernels::reverse(operand, dims, out)?)
+                })
             }
             Op::Pad(padding) => {
                 let (operand, value) = (frame.view(0)?, frame.view(1)?);
@@ -43,9 +49,9 @@ impl<'a> Run<'a> {
                     Ok(kernels::concatenate(&operands, *dimension, out)?)
                 })
             }
-            Op::Iota { dimension } => {
-                self.filled(frame.result()?, |out, _| Ok(kernels::iota(*dimension, out)?))
-            }
+            Op::Iota { dimension } => self.filled(frame.result()?, |out, _| {
+                Ok(kernels::iota(*dimension, out)?)
+            }),
             Op::BitcastConvert => self.bitcast(frame),
             Op::DynamicSlice => {
                 let operand = frame.view(0)?;
@@ -61,7 +67,9 @@ impl<'a> Run<'a> {
                 let starts = frame.views(2..frame.operands.len())?;
                 self.written(&[frame.result()?], vec![buffer], |outs, _| {
                     let out = outs[0].reborrow();
-                    Ok(kernels::dynamic_update_slice(out, update, &starts, context)?)
+                    Ok(kernels::dynamic_update_slice(
+                        out, update, &starts, context,
+                    )?)
                 })
             }
             Op::GetDimensionSize { dimension } => {
@@ -81,7 +89,10 @@ impl<'a> Run<'a> {
         }
         let bytes = frame.view(0)?.bytes();
         let packed: Vec<u8> = if from.bit_width() == 4 {
-            bytes.chunks(2).map(|pair| pair[0] & 0xf | pair.get(1).unwrap_or(&0) << 4).collect()
+            bytes
+                .chunks(2)
+                .map(|pair| pair[0] & 0xf | pair.get(1).unwrap_or(&0) << 4)
+                .collect()
         } else {
             bytes.to_vec()
         };
@@ -94,7 +105,11 @@ impl<'a> Run<'a> {
             let nibbles = packed.iter().flat_map(|&byte| [byte & 0xf, byte >> 4]);
             for (out, nibble) in out.iter_mut().zip(nibbles) {
                 let extended = ((nibble << 4).cast_signed() >> 4).cast_unsigned();
-                *out = if to == ElementType::S4 { extended } else { nibble };
+                *out = if to == ElementType::S4 {
+                    extended
+                } else {
+                    nibble
+                };
             }
             Ok(())
         })
@@ -107,6 +122,8 @@ impl<'a> Run<'a> {
     ) -> Result<Value<'a>, Fault> {
         let (a, b) = (frame.view(0)?, frame.view(1)?);
         let seed = self.options().rng_seed ^ self.steps();
-        self.filled(frame.result()?, |out, _| Ok(kernels::rng(distribution, a, b, seed, out)?))
+        self.filled(frame.result()?, |out, _| {
+            Ok(kernels::rng(distribution, a, b, seed, out)?)
+        })
     }
 }

@@ -50,8 +50,20 @@ impl<'a> Run<'a> {
                 .map(|(ordered, operand)| ordered.as_ref().map_or(operand.bytes(), Buffer::bytes))
                 .collect();
             let elements: Vec<ElementType> = operands.iter().map(ArrayView::element).collect();
-            fold(run, computation, &elements, &inits, &values, steps, lanes, outs)?;
-            ordered.into_iter().flatten().for_each(|buffer| run.pool.give_buffer(buffer));
+            fold(
+                run,
+                computation,
+                &elements,
+                &inits,
+                &values,
+                steps,
+                lanes,
+                outs,
+            )?;
+            ordered
+                .into_iter()
+                .flatten()
+                .for_each(|buffer| run.pool.give_buffer(buffer));
             Ok(())
         })
     }
@@ -138,7 +150,10 @@ fn fold(
     let mut next = Vec::with_capacity(inits.len());
     for (init, element) in inits.iter().zip(elements) {
         let mut accumulator = run.pool.take(lanes * element.byte_size())?;
-        for lane in accumulator.bytes_mut().chunks_exact_mut(element.byte_size()) {
+        for lane in accumulator
+            .bytes_mut()
+            .chunks_exact_mut(element.byte_size())
+        {
             lane.copy_from_slice(init.bytes());
         }
         accumulators.push(accumulator);
@@ -151,8 +166,7 @@ fn fold(
                     let row = lanes * element.byte_size();
                     &values[step * row..(step + 1) * row]
                 });
-                let args: Vec<&[u8]> =
-                    accumulators.iter().map(Buffer::bytes).chain(rows).collect();
+                let args: Vec<&[u8]> = accumulators.iter().map(Buffer::bytes).chain(rows).collect();
                 let mut results: Vec<&mut [u8]> = next.iter_mut().map(Buffer::bytes_mut).collect();
                 region.call(lanes, &args, &mut results)?;
                 std::mem::swap(&mut accumulators, &mut next);
@@ -163,7 +177,10 @@ fn fold(
     for (out, accumulator) in outs.iter_mut().zip(&accumulators) {
         out.bytes_mut().copy_from_slice(accumulator.bytes());
     }
-    accumulators.into_iter().chain(next).for_each(|buffer| run.pool.give_buffer(buffer));
+    accumulators
+        .into_iter()
+        .chain(next)
+        .for_each(|buffer| run.pool.give_buffer(buffer));
     Ok(())
 }
 
@@ -194,7 +211,11 @@ fn reduce_monoid(
         }
     }
     let pattern: Vec<bool> = runs.iter().map(|run| run.1).collect();
-    let sizes = |outer, middle, inner| Sizes { outer, middle, inner };
+    let sizes = |outer, middle, inner| Sizes {
+        outer,
+        middle,
+        inner,
+    };
     let (sizes, ordered) = match pattern[..] {
         [] => (sizes(1, 1, 1), None),
         [true] => (sizes(1, runs[0].0, 1), None),
@@ -261,18 +282,18 @@ fn reduce_narrow(
 
 /// Reduces an array of `dims` to one element: while a dimension exceeds
 /// [`WINDOW`], in windows of that size whose padding is split between both ends.
-fn windowed<T: Copy>(
-    values: &[T],
-    dims: &[usize],
-    init: T,
-    combine: &impl Fn(T, T) -> T,
-) -> T {
+fn windowed<T: Copy>(values: &[T], dims: &[usize], init: T, combine: &impl Fn(T, T) -> T) -> T {
     if dims.iter().all(|&dim| dim <= WINDOW) || values.is_empty() {
-        return values.iter().fold(init, |accumulator, &value| combine(accumulator, value));
+        return values
+            .iter()
+            .fold(init, |accumulator, &value| combine(accumulator, value));
     }
     let sizes: Vec<usize> = dims.iter().map(|&dim| dim.min(WINDOW)).collect();
-    let counts: Vec<usize> =
-        dims.iter().zip(&sizes).map(|(dim, &size)| dim.div_ceil(size)).collect();
+    let counts: Vec<usize> = dims
+        .iter()
+        .zip(&sizes)
+        .map(|(dim, &size)| dim.div_ceil(size))
+        .collect();
     let mut partial = vec![init; counts.iter().product()];
     // In row-major order every window meets its elements in that order.
     let mut position = vec![0; dims.len()];
@@ -390,7 +411,11 @@ fn reduce_with<T: Copy>(
         return;
     }
     let planes = values.chunks_exact(sizes.middle * sizes.inner);
-    for (out, plane) in out.chunks_exact_mut(sizes.inner).zip(planes).take(sizes.outer) {
+    for (out, plane) in out
+        .chunks_exact_mut(sizes.inner)
+        .zip(planes)
+        .take(sizes.outer)
+    {
         out.fill(init);
         for row in plane.chunks_exact(sizes.inner) {
             for (out, &value) in out.iter_mut().zip(row) {

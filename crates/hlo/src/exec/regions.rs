@@ -56,9 +56,15 @@ impl<'a> Run<'a> {
         then: impl FnOnce(&mut dyn Region) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let plan = self.plan;
-        match plan.region(computation).and_then(|region| region.program.as_ref()) {
+        match plan
+            .region(computation)
+            .and_then(|region| region.program.as_ref())
+        {
             Some(program) => then(&mut LaneRegion::new(program, self.context())),
-            None => then(&mut CallRegion { run: self, computation }),
+            None => then(&mut CallRegion {
+                run: self,
+                computation,
+            }),
         }
     }
 
@@ -87,10 +93,14 @@ impl<'a> Run<'a> {
         then: impl FnOnce(Comparator<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let plan = self.plan;
-        if let Some((operand, comparison)) =
-            plan.region(computation).and_then(|region| region.comparison)
+        if let Some((operand, comparison)) = plan
+            .region(computation)
+            .and_then(|region| region.comparison)
         {
-            return then(Comparator::Compare { operand, comparison });
+            return then(Comparator::Compare {
+                operand,
+                comparison,
+            });
         }
         self.with_region(computation, |region| then(Comparator::Region(region)))
     }
@@ -114,7 +124,10 @@ impl<'a> Run<'a> {
     pub(super) fn regional(&mut self, frame: &mut Frame<'_, 'a>) -> Result<Value<'a>, Fault> {
         let context = self.context();
         match frame.instruction.op() {
-            Op::ReduceWindow { window, computation } => {
+            Op::ReduceWindow {
+                window,
+                computation,
+            } => {
                 let arity = frame.operands.len() / 2;
                 let operands = frame.views(0..arity)?;
                 let inits = frame.views(arity..2 * arity)?;
@@ -127,7 +140,11 @@ impl<'a> Run<'a> {
                     })
                 })
             }
-            Op::SelectAndScatter { window, select, scatter } => {
+            Op::SelectAndScatter {
+                window,
+                select,
+                scatter,
+            } => {
                 let (operand, source, init) = (frame.view(0)?, frame.view(1)?, frame.view(2)?);
                 let (select, scatter) = (*select, *scatter);
                 self.filled(frame.result()?, |out, run| {
@@ -149,21 +166,31 @@ impl<'a> Run<'a> {
                 let updates = frame.views(arity + 1..2 * arity + 1)?;
                 self.written(&frame.results()?, buffers, |outs, run| {
                     run.with_combiner(*computation, |combiner| {
-                        Ok(kernels::scatter(outs, indices, &updates, dims, combiner, context)?)
+                        Ok(kernels::scatter(
+                            outs, indices, &updates, dims, combiner, context,
+                        )?)
                     })
                 })
             }
-            Op::Sort { dimension, computation, .. } => {
+            Op::Sort {
+                dimension,
+                computation,
+                ..
+            } => {
                 let mut buffers = Vec::with_capacity(frame.operands.len());
                 for index in 0..frame.operands.len() {
                     let operand = frame.take(index);
                     buffers.push(self.own(operand)?);
                 }
-                self.written(&frame.results()?, buffers, |outs: &mut [ArrayViewMut<'_>], run| {
-                    run.with_comparator(*computation, |comparator| {
-                        Ok(kernels::sort(outs, *dimension, comparator, context)?)
-                    })
-                })
+                self.written(
+                    &frame.results()?,
+                    buffers,
+                    |outs: &mut [ArrayViewMut<'_>], run| {
+                        run.with_comparator(*computation, |comparator| {
+                            Ok(kernels::sort(outs, *dimension, comparator, context)?)
+                        })
+                    },
+                )
             }
             _ => Err(Fault::Unsupported("the opcode".into())),
         }
@@ -182,7 +209,10 @@ impl<'a> Run<'a> {
             return Err(Fault::Unsupported("a computation without a plan".into()));
         };
         if let Some((operand, comparison)) = selector.comparison {
-            let comparator = Comparator::Compare { operand, comparison };
+            let comparator = Comparator::Compare {
+                operand,
+                comparison,
+            };
             return self.with_combiner(scatter, |combiner| then(comparator, combiner));
         }
         if let Some(program) = &selector.program {
@@ -198,7 +228,9 @@ impl<'a> Run<'a> {
                     then(comparator, Combiner::Monoid(monoid))
                 })
             }
-            _ => Err(Fault::Unsupported("two computations with control flow".into())),
+            _ => Err(Fault::Unsupported(
+                "two computations with control flow".into(),
+            )),
         }
     }
 }

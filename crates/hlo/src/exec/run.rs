@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::array::{ArrayView, ArrayViewMut, Buffer, ViewError};
+use crate::custom::{CustomCallError, CustomCalls};
 use crate::error::{ExecuteError, KernelError, Site};
 use crate::ir::{Computation, ComputationIndex, Instruction, Module, Op};
 use crate::kernels::Context;
@@ -12,7 +13,6 @@ use crate::options::{ExecuteOptions, NanPolicy};
 use crate::plan::Plan;
 use crate::shape::{ArrayShape, Shape};
 use crate::world::CollectiveError;
-use crate::custom::{CustomCallError, CustomCalls};
 
 use super::has_nan;
 use super::value::{Data, Pool, Value};
@@ -97,7 +97,9 @@ pub(super) struct Frame<'f, 'a> {
 impl<'a> Frame<'_, 'a> {
     /// Shape of operand `index`.
     pub(super) fn shape(&self, index: usize) -> &'a Shape {
-        self.computation.at(self.instruction.operands()[index]).shape()
+        self.computation
+            .at(self.instruction.operands()[index])
+            .shape()
     }
 
     /// Shape of operand `index`, an array.
@@ -111,10 +113,7 @@ impl<'a> Frame<'_, 'a> {
     }
 
     /// Operands from `first` on, arrays.
-    pub(super) fn views(
-        &self,
-        range: std::ops::Range<usize>,
-    ) -> Result<Vec<ArrayView<'_>>, Fault> {
+    pub(super) fn views(&self, range: std::ops::Range<usize>) -> Result<Vec<ArrayView<'_>>, Fault> {
         range.map(|index| self.view(index)).collect()
     }
 
@@ -139,7 +138,9 @@ impl<'a> Frame<'_, 'a> {
 
 /// Verification has made sure that this is an array.
 fn as_array(shape: &Shape) -> Result<&ArrayShape, Fault> {
-    shape.as_array().ok_or_else(|| Fault::Unsupported(format!("a value of shape {shape}")))
+    shape
+        .as_array()
+        .ok_or_else(|| Fault::Unsupported(format!("a value of shape {shape}")))
 }
 
 impl<'a> Run<'a> {
@@ -151,7 +152,17 @@ impl<'a> Run<'a> {
         pool: Pool,
         observer: Option<&'a mut dyn FnMut(Event<'_>)>,
     ) -> Self {
-        Self { module, plan, targets, options, pool, steps: 0, numerical_error: false, observer, rounds: HashMap::new() }
+        Self {
+            module,
+            plan,
+            targets,
+            options,
+            pool,
+            steps: 0,
+            numerical_error: false,
+            observer,
+            rounds: HashMap::new(),
+        }
     }
 
     pub(super) fn options(&self) -> &'a ExecuteOptions {
@@ -159,7 +170,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn context(&self) -> Context<'a> {
-        Context { options: self.options }
+        Context {
+            options: self.options,
+        }
     }
 
     pub(super) fn steps(&self) -> u64 {
@@ -211,11 +224,18 @@ impl<'a> Run<'a> {
                         operands.push(value.unwrap_or(Value::Token));
                     }
                     let place = (index.0, u32::try_from(position).unwrap_or(u32::MAX));
-                    let frame = Frame { computation, instruction, operands: &mut operands, place };
+                    let frame = Frame {
+                        computation,
+                        instruction,
+                        operands: &mut operands,
+                        place,
+                    };
                     let value = self
                         .evaluate(frame)
                         .map_err(|fault| named(fault, computation, instruction))?;
-                    operands.drain(..).for_each(|operand| self.pool.give(operand));
+                    operands
+                        .drain(..)
+                        .for_each(|operand| self.pool.give(operand));
                     Some(value)
                 }
             };
@@ -229,8 +249,13 @@ impl<'a> Run<'a> {
                 slots[position] = Some(value);
             }
         }
-        let root = slots[computation.root().get()].take().unwrap_or(Value::Token);
-        slots.into_iter().flatten().for_each(|value| self.pool.give(value));
+        let root = slots[computation.root().get()]
+            .take()
+            .unwrap_or(Value::Token);
+        slots
+            .into_iter()
+            .flatten()
+            .for_each(|value| self.pool.give(value));
         Ok(root)
     }
 
@@ -251,12 +276,17 @@ impl<'a> Run<'a> {
         if let Some(budget) = self.options.step_budget
             && self.steps >= budget
         {
-            return Err(ExecuteError::StepBudget { site: site(computation, instruction), budget });
+            return Err(ExecuteError::StepBudget {
+                site: site(computation, instruction),
+                budget,
+            });
         }
         if let Some(deadline) = self.options.deadline
             && Instant::now() >= deadline
         {
-            return Err(ExecuteError::Deadline { site: site(computation, instruction) });
+            return Err(ExecuteError::Deadline {
+                site: site(computation, instruction),
+            });
         }
         self.steps += 1;
         Ok(())
@@ -285,7 +315,12 @@ impl<'a> Run<'a> {
             }
         }
         if let Some(observer) = &mut self.observer {
-            observer(Event { computation, instruction, step: self.steps - 1, arrays });
+            observer(Event {
+                computation,
+                instruction,
+                step: self.steps - 1,
+                arrays,
+            });
         }
         Ok(())
     }
@@ -297,7 +332,10 @@ impl<'a> Run<'a> {
         fill: impl FnOnce(ArrayViewMut<'_>, &mut Self) -> Result<(), Fault>,
     ) -> Result<Value<'a>, Fault> {
         let mut buffer = self.pool.take(shape.byte_size())?;
-        fill(ArrayViewMut::new(shape.element(), shape.dims(), buffer.bytes_mut())?, self)?;
+        fill(
+            ArrayViewMut::new(shape.element(), shape.dims(), buffer.bytes_mut())?,
+            self,
+        )?;
         Ok(buffer.into())
     }
 
@@ -331,7 +369,11 @@ impl<'a> Run<'a> {
         fill(&mut views, self)?;
         drop(views);
         let mut values: Vec<Value<'a>> = buffers.into_iter().map(Value::from).collect();
-        Ok(if values.len() == 1 { values.remove(0) } else { Value::Tuple(values) })
+        Ok(if values.len() == 1 {
+            values.remove(0)
+        } else {
+            Value::Tuple(values)
+        })
     }
 
     /// A buffer with the bytes of an array: its own if nothing else holds it,
@@ -356,9 +398,9 @@ impl<'a> Run<'a> {
 /// Element `index` of the tuple in `slot`: moved out if nothing reads it later.
 fn element<'a>(slot: &mut Option<Value<'a>>, index: usize, takes: bool) -> Option<Value<'a>> {
     match slot {
-        Some(Value::Tuple(elements)) if takes => {
-            elements.get_mut(index).map(|element| std::mem::replace(element, Value::Token))
-        }
+        Some(Value::Tuple(elements)) if takes => elements
+            .get_mut(index)
+            .map(|element| std::mem::replace(element, Value::Token)),
         Some(Value::Tuple(elements)) => elements.get(index).cloned(),
         _ => None,
     }
@@ -374,18 +416,22 @@ fn site(computation: &Computation, instruction: &Instruction) -> Box<Site> {
 
 fn named(fault: Fault, computation: &Computation, instruction: &Instruction) -> ExecuteError {
     match fault {
-        Fault::Kernel(source) => {
-            ExecuteError::Kernel { site: site(computation, instruction), source }
-        }
-        Fault::Unsupported(what) => {
-            ExecuteError::Unsupported { site: site(computation, instruction), what }
-        }
-        Fault::Collective(source) => {
-            ExecuteError::Collective { site: site(computation, instruction), source }
-        }
-        Fault::CustomCall(source) => {
-            ExecuteError::CustomCall { site: site(computation, instruction), source }
-        }
+        Fault::Kernel(source) => ExecuteError::Kernel {
+            site: site(computation, instruction),
+            source,
+        },
+        Fault::Unsupported(what) => ExecuteError::Unsupported {
+            site: site(computation, instruction),
+            what,
+        },
+        Fault::Collective(source) => ExecuteError::Collective {
+            site: site(computation, instruction),
+            source,
+        },
+        Fault::CustomCall(source) => ExecuteError::CustomCall {
+            site: site(computation, instruction),
+            source,
+        },
         Fault::Named(error) => error,
     }
 }

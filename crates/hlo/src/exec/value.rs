@@ -77,7 +77,10 @@ impl Value<'_> {
         match (self, shape) {
             (Self::Array(data), Shape::Array(array)) => out.push((array, data.bytes())),
             (Self::Tuple(values), Shape::Tuple(shapes)) => {
-                values.iter().zip(shapes).for_each(|(value, shape)| value.leaves(shape, out));
+                values
+                    .iter()
+                    .zip(shapes)
+                    .for_each(|(value, shape)| value.leaves(shape, out));
             }
             _ => {}
         }

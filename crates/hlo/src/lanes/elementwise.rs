@@ -6,17 +6,15 @@ use num_complex::Complex;
 
 use crate::array::{ArrayView, ArrayViewMut};
 use crate::attributes::{Comparison, Direction};
-use crate::element::{
-    Element, ElementType, Pred, S4, U4, with_element, with_narrow, with_word,
-};
+use crate::element::{Element, ElementType, Pred, S4, U4, with_element, with_narrow, with_word};
 use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};
 use crate::kernels::{self, Context};
 use crate::numerics::{IntegerMath, NarrowFloat, Ordered, convert, map, zip_map};
 use crate::options::Denormals;
 
-use super::flush::{flushed, flushed_bf16};
 use super::complex::{self, ComplexElement};
+use super::flush::{flushed, flushed_bf16};
 use super::integer;
 use super::real::{Real, narrow_binary, narrow_clamp, narrow_unary};
 

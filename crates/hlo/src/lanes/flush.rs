@@ -76,7 +76,11 @@ pub(super) fn flushed<T: Element + FlushingMath>(
         let lanes = CHUNK.min(count - first);
         let dims = [lanes];
         for (buffer, arg) in buffers.iter_mut().zip(args) {
-            map(&arg.values::<T>()?[first..first + lanes], &mut buffer[..lanes], T::flush);
+            map(
+                &arg.values::<T>()?[first..first + lanes],
+                &mut buffer[..lanes],
+                T::flush,
+            );
         }
         let mut views = [ArrayView::EMPTY; 3];
         for (view, buffer) in views.iter_mut().zip(&buffers) {
@@ -131,7 +135,11 @@ pub(super) fn flushed_bf16(
             let result = bytemuck::cast_slice_mut(&mut wide[..lanes]);
             let result = ArrayViewMut::new(ElementType::F32, &dims, result)?;
             flushed::<f32>(op, views, result, context)?;
-            map(&wide[..lanes], target.values_mut::<bf16>()?, NarrowFloat::from_f32);
+            map(
+                &wide[..lanes],
+                target.values_mut::<bf16>()?,
+                NarrowFloat::from_f32,
+            );
         } else {
             flushed::<f32>(op, views, target, context)?;
         }

@@ -82,10 +82,15 @@ pub(super) fn pred_binary(
 /// `out[i] = function(x[i])`. Ten types have these loops, so they are not
 /// compiled for every vector unit as those of floating-point numbers are.
 fn map<T: Copy>(x: &[T], out: &mut [T], function: impl Fn(T) -> T) {
-    out.iter_mut().zip(x).for_each(|(out, &x)| *out = function(x));
+    out.iter_mut()
+        .zip(x)
+        .for_each(|(out, &x)| *out = function(x));
 }
 
 /// `out[i] = function(x[i], y[i])`.
 fn zip_map<T: Copy>(x: &[T], y: &[T], out: &mut [T], function: impl Fn(T, T) -> T) {
-    out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = function(x, y));
+    out.iter_mut()
+        .zip(x)
+        .zip(y)
+        .for_each(|((out, &x), &y)| *out = function(x, y));
 }
