@@ -8,7 +8,7 @@ use metaneff_hlo::Module;
 fn corpus_modules_are_accepted() {
     let mut refused = Vec::new();
     for folder in Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(2) {
-        let Ok(entries) = std::fs::read_dir(folder.join("shared/corpus")) else { continue };
+        let Ok(entries) = std::fs::read_dir(folder.join("shared/corpus")) else {
             continue;
         };
         for entry in entries {

@@ -7,7 +7,6 @@ use crate::error::ExecuteError;
 use crate::ir::{ComputationIndex, Op};
 use crate::kernels::{self, Combiner, Comparator, Region};
 use crate::lanes::LaneRegion;
-use crate::shape::Shape;
 
 use super::run::{Fault, Frame, Run};
 use super::value::{Data, Value};

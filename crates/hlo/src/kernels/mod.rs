@@ -30,7 +30,7 @@ pub(crate) use gather::gather;
 pub(crate) use linear::{cholesky, triangular_solve};
 pub(crate) use movement::{broadcast, concatenate, iota, pad, reverse, slice, transpose};
 pub(crate) use precision::reduce_precision;
-pub(crate) use random::rng_bit_generator;
+pub(crate) use random::{rng, rng_bit_generator};
 pub(crate) use scatter::scatter;
 pub(crate) use slicing::{dynamic_slice, dynamic_update_slice};
 pub(crate) use sort::{sort, top_k};

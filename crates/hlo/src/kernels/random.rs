@@ -1,4 +1,4 @@
-//! `rng-bit-generator`.
+//! `rng-bit-generator` and `rng`.
 //!
 //! Threefry 2x32 with 20 rounds and Philox 4x32 with 10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3",
 //! 2011), with XLA's assignment of counters to elements.
@@ -10,8 +10,8 @@
 use super::Context;
 use super::walk::strides;
 use crate::array::{ArrayView, ArrayViewMut};
-use crate::attributes::RngAlgorithm;
-use crate::element::with_element;
+use crate::attributes::{RngAlgorithm, RngDistribution};
+use crate::element::{ElementClass, with_element};
 use crate::error::KernelError;
 use crate::numerics::Numeric;
 
@@ -168,6 +168,54 @@ pub(crate) fn rng_bit_generator(
     with_element!(bits.element(), T => {
         for (target, word) in bits.values_mut::<T>()?.iter_mut().zip(drawn) {
             *target = T::from_u64(word);
+        }
+    });
+    Ok(())
+}
+
+/// `rng` from `seed`: uniform in `[a, b)`, or normal of mean `a` and standard deviation `b`. XLA's own values are not
+/// specified; equal seeds give equal values here.
+///
+/// # Errors
+///
+/// [`KernelError::Unsupported`] if the elements are complex, or normal and not floats.
+pub(crate) fn rng(
+    distribution: RngDistribution,
+    a: ArrayView<'_>,
+    b: ArrayView<'_>,
+    seed: u64,
+    mut out: ArrayViewMut<'_>,
+) -> Result<(), KernelError> {
+    let element = out.element();
+    let class = element.class();
+    let float = class == ElementClass::Float;
+    if class == ElementClass::Complex || (distribution == RngDistribution::Normal && !float) {
+        let what = format!("rng of {element}");
+        return Err(KernelError::Unsupported { what });
+    }
+    let (drawn, _) = philox_bits(seed, 0, 2 * out.element_count(), true);
+    // The upper 53 bits, as a number in [0, 1).
+    let unit = |word: u64| (word >> 11) as f64 * (0.5_f64).powi(53);
+    with_element!(element, T => {
+        let (a, b) = (a.values::<T>()?[0], b.values::<T>()?[0]);
+        for (target, pair) in out.values_mut::<T>()?.iter_mut().zip(drawn.chunks_exact(2)) {
+            *target = match distribution {
+                RngDistribution::Normal => {
+                    let radius = (-2.0 * (1.0 - unit(pair[0])).ln()).sqrt();
+                    let angle = std::f64::consts::TAU * unit(pair[1]);
+                    T::from_f64(a.to_f64() + b.to_f64() * radius * angle.cos())
+                }
+                RngDistribution::Uniform if float => {
+                    let (low, high) = (a.to_f64(), b.to_f64());
+                    let value = T::from_f64(low + (high - low) * unit(pair[0]));
+                    // Rounding may reach the open end.
+                    if value.to_f64() < high { value } else { a }
+                }
+                RngDistribution::Uniform => {
+                    let range = b.to_u64().wrapping_sub(a.to_u64()).max(1);
+                    T::from_u64(a.to_u64().wrapping_add(pair[0] % range))
+                }
+            };
         }
     });
     Ok(())
