@@ -488,7 +488,7 @@ fn check(element: ElementType, dims: &[usize], data: &[u8]) -> Result<(), ViewEr
         });
     }
     let align = element.part().byte_size();
-    if !data.is_empty() && data.as_ptr().addr() % align != 0 {
+    if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(align) {
         return Err(ViewError::Alignment { element });
     }
     Ok(())
