@@ -56,8 +56,8 @@ fn run(args: &Args) -> Outcome {
     let mut readings = vec![runtime.transfers()];
     for (step, golden) in golden_logits.chunks_exact(vocabulary).enumerate() {
         let position = i32::try_from(step)?;
-        let token_input = token_slot.validate(HostTensor::from_slice([1, 1], &[token])?)?;
-        let position_input = position_slot.validate(HostTensor::from_slice([1], &[position])?)?;
+        let token_input = token_slot.validate(HostTensor::from_vec([1, 1], vec![token])?)?;
+        let position_input = position_slot.validate(HostTensor::from_vec([1], vec![position])?)?;
 
         let ready = session.bind([token_input, position_input])?;
         let (outputs, successors) = ready.execute(caches)?.tolerate_nan().into_parts();
@@ -67,17 +67,29 @@ fn run(args: &Args) -> Outcome {
         token = argmax(&logits);
         let (largest, within) = package.signature().tolerance.compare(&logits, golden);
         let expected = golden_tokens[step + 1];
-        println!("step {step:2}: token {token:3}, golden {expected:3}, logits differ by at most {largest:.1e}");
+        println!(
+            "step {step:2}: token {token:3}, golden {expected:3}, logits differ by at most {largest:.1e}"
+        );
         right &= within && token == expected;
         readings.push(runtime.transfers());
     }
 
-    let verdict = if right { "equal the goldens" } else { "DIFFER FROM THE GOLDENS" };
+    let verdict = if right {
+        "equal the goldens"
+    } else {
+        "DIFFER FROM THE GOLDENS"
+    };
     println!("{steps} steps: tokens and logits {verdict}");
     if let [Some(start), Some(first), .., Some(end)] = readings[..] {
-        let rows = [("the first step", start, first), ("all other steps", first, end)];
+        let rows = [
+            ("the first step", start, first),
+            ("all other steps", first, end),
+        ];
         println!("{}", transfers_table(&rows));
-        let bytes: usize = caches.iter().filter_map(|cache| Some(cache.device()?.size())).sum();
+        let bytes: usize = caches
+            .iter()
+            .filter_map(|cache| Some(cache.device()?.size()))
+            .sum();
         let copied = end.device_to_device - start.device_to_device;
         println!("caches: {bytes} B on the device, {copied} B of them copied in {steps} steps");
         right &= copied == 0 && end.allocations == first.allocations;

@@ -50,10 +50,23 @@ fn run(args: &Args) -> Outcome {
     let mut right = true;
     for output in outputs.iter() {
         let values = output.to_vec::<f32>()?;
-        let first: Vec<String> = values.iter().take(6).map(|value| format!("{value:.6}")).collect();
-        println!("{} {}: {} …", output.name(), output.shape(), first.join(", "));
+        let first: Vec<String> = values
+            .iter()
+            .take(6)
+            .map(|value| format!("{value:.6}"))
+            .collect();
+        println!(
+            "{} {}: {} …",
+            output.name(),
+            output.shape(),
+            first.join(", ")
+        );
         let (largest, within) = package.signature().tolerance.compare(&values, &golden);
-        let verdict = if within { "within tolerance" } else { "OUT OF TOLERANCE" };
+        let verdict = if within {
+            "within tolerance"
+        } else {
+            "OUT OF TOLERANCE"
+        };
         println!("largest difference from the golden of XLA: {largest:e}, {verdict}");
         right &= within;
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use metaneff_backend_nrt::{Nrt, NrtOptions};
 use metaneff_backend_sim::{Instance, Sim};
 use metaneff_binding::AnyBackend;
 
@@ -35,7 +36,7 @@ pub struct BackendArgs {
 pub struct OpenError {
     choice: Choice,
     reason: String,
-    advice: String,
+    advice: &'static str,
 }
 
 impl BackendArgs {
@@ -45,7 +46,7 @@ impl BackendArgs {
     ///
     /// [`OpenError`] says what was tried and, for libnrt, what this machine has.
     pub fn open(&self) -> Result<AnyBackend, OpenError> {
-        let failed = |error: &dyn std::error::Error, advice: String| {
+        let failed = |error: &dyn std::error::Error, advice: &'static str| {
             let mut reason = error.to_string();
             let mut source = error.source();
             while let Some(error) = source {
@@ -63,43 +64,24 @@ impl BackendArgs {
                 .instance(Instance::Trn1_2xlarge)
                 .build()
                 .map(AnyBackend::new)
-                .map_err(|error| failed(&error, String::new())),
+                .map_err(|error| failed(&error, "")),
             Choice::Nrt => {
-                let path = self.lib.as_ref().map(|path| path.display().to_string());
-                let wanted = path.unwrap_or_else(|| "libnrt.so.1".to_owned());
-                let reason = format!("this build cannot open `{wanted}`");
-                Err(OpenError { choice: self.backend, reason, advice: advice() })
+                let mut options = NrtOptions::new();
+                if let Some(path) = &self.lib {
+                    options = options.library(path);
+                }
+                Nrt::open(&options)
+                    .map(AnyBackend::new)
+                    .map_err(|error| failed(&error, ADVICE))
             }
         }
     }
 }
 
-/// What a person needs to know whose machine has no Neuron runtime.
-fn advice() -> String {
-    let devices = neuron_devices();
-    let found = if devices.is_empty() {
-        "this machine has no /dev/neuron* device".to_owned()
-    } else {
-        format!("this machine has {}", devices.join(", "))
-    };
-    format!("\n  {found}\n  --lib PATH names a library; --backend sim runs the same program on the simulator")
-}
-
-/// The device files of Neuron devices, by name.
-fn neuron_devices() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir("/dev")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| {
-            let number = name.strip_prefix("neuron").unwrap_or_default();
-            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
-        .map(|name| format!("/dev/{name}"))
-        .collect();
-    names.sort();
-    names
-}
+/// How to choose otherwise on the command line. The error itself tells what was
+/// tried and which devices there are.
+const ADVICE: &str =
+    "\n  --lib PATH names a library; --backend sim runs the same program on the simulator";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use metaneff_binding::{Artifact, ArtifactError, HostTensor, Role, Tensor, Validated, ValidateError};
+use metaneff_binding::{
+    Artifact, ArtifactError, HostTensor, Role, Tensor, ValidateError, Validated,
+};
 use serde::Deserialize;
 
 use crate::npy::{NpyError, read_npy};
@@ -119,7 +121,10 @@ impl Package {
             if slot.role() == Role::Weight {
                 let key = String::from_utf8_lossy(slot.checkpoint_key().unwrap_or_default());
                 let array = self.array(&format!("weights/{key}.npy"))?;
-                weights.push(slot.validate(array).map_err(|rejected| rejected.into_reason())?);
+                weights.push(
+                    slot.validate(array)
+                        .map_err(|rejected| rejected.into_reason())?,
+                );
             }
         }
         Ok(weights)
@@ -137,7 +142,11 @@ impl Tolerance {
             let difference = (found - golden).abs();
             // A NaN is greater than no tolerance and less than none.
             within &= difference <= self.rtol.mul_add(golden.abs(), self.atol);
-            largest = if difference.is_nan() { f32::NAN } else { largest.max(difference) };
+            largest = if difference.is_nan() {
+                f32::NAN
+            } else {
+                largest.max(difference)
+            };
         }
         (largest, within)
     }
@@ -149,7 +158,10 @@ mod tests {
 
     #[test]
     fn differences_are_judged() {
-        let tolerance = Tolerance { rtol: 0.1, atol: 0.01 };
+        let tolerance = Tolerance {
+            rtol: 0.1,
+            atol: 0.01,
+        };
         assert_eq!(tolerance.compare(&[1.0, 2.0], &[1.0, 2.0]), (0.0, true));
         assert_eq!(tolerance.compare(&[1.25], &[1.0]), (0.25, false));
         assert!(!tolerance.compare(&[1.0], &[1.0, 2.0]).1);
@@ -160,6 +172,8 @@ mod tests {
     #[test]
     fn a_missing_folder_is_named() {
         let error = Package::open("no/such/folder").unwrap_err();
-        assert!(matches!(error, PackageError::Signature { path, .. } if path.starts_with("no/such")));
+        assert!(
+            matches!(error, PackageError::Signature { path, .. } if path.starts_with("no/such"))
+        );
     }
 }

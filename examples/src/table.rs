@@ -9,7 +9,9 @@ use metaneff_binding::{BackendInfo, Contract, Side, Slot, Transfers};
 pub fn contract_table(contract: &Contract) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
-    table.set_header(["slot", "name", "key", "role", "dtype", "shape", "alias", "var_id"]);
+    table.set_header([
+        "slot", "name", "key", "role", "dtype", "shape", "alias", "var_id",
+    ]);
     for slot in contract.inputs().iter().chain(contract.outputs()) {
         table.add_row([
             format!("{} {}", slot.side(), slot.ordinal()),
@@ -53,9 +55,16 @@ pub fn describe(info: &BackendInfo) -> String {
             text.push_str(&format!(", {name} {value}"));
         }
     }
-    let device = if info.device { "on a device" } else { "no device" };
+    let device = if info.device {
+        "on a device"
+    } else {
+        "no device"
+    };
     let cores = (info.visible_cores, info.total_cores);
-    text.push_str(&format!(", {} of {} cores visible, {device}", cores.0, cores.1));
+    text.push_str(&format!(
+        ", {} of {} cores visible, {device}",
+        cores.0, cores.1
+    ));
     text
 }
 
@@ -65,7 +74,13 @@ pub fn transfers_table(rows: &[(&str, Transfers, Transfers)]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
     table.set_header([
-        "during", "host → device", "device → host", "device → device", "allocations", "binds", "executions",
+        "during",
+        "host → device",
+        "device → host",
+        "device → device",
+        "allocations",
+        "binds",
+        "executions",
     ]);
     for (what, before, after) in rows {
         table.add_row([

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::Outcome;
 use crate::shell::{self, cargo, succeeds};
-use crate::{corpus, deps, fixtures, test, tidy};
+use crate::{conformance, corpus, deps, fixtures, test, tidy};
 
 /// Options of `ci`.
 #[derive(Debug, clap::Args)]
@@ -58,6 +58,14 @@ const STEPS: &[Step] = &[
         run: || test::run(&test::Args::default()),
     },
     Step {
+        name: "conformance",
+        run: || conformance::run(&conformance::Args::default()),
+    },
+    Step {
+        name: "examples",
+        run: examples,
+    },
+    Step {
         name: "fixtures",
         run: || fixtures::run(&fixtures::Args::CHECK),
     },
@@ -73,6 +81,17 @@ fn command(command: &mut Command) -> Outcome {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Each example checks its own numbers.
+fn examples() -> Outcome {
+    for example in ["minimal", "quickstart", "decode"] {
+        let mut run = cargo(["run", "--quiet", "--package", "metaneff-examples"]);
+        if !succeeds(run.args(["--example", example]))? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs every step, also after a failure, and closes with a table of verdicts.

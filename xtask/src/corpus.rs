@@ -39,7 +39,10 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let folder = args.dir.clone().unwrap_or_else(|| shell::root().join("corpus"));
+    let folder = args
+        .dir
+        .clone()
+        .unwrap_or_else(|| shell::root().join("corpus"));
     if let Some(name) = &args.trace {
         return trace(&Case::open(&folder.join(name))?, args);
     }
@@ -63,7 +66,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         shell::say(&format!("{word:11} {}{separator}{reason}", case.name));
         outcomes.push(outcome);
     }
-    let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
+    let count = |verdict| {
+        outcomes
+            .iter()
+            .filter(|outcome| outcome.verdict == verdict)
+            .count()
+    };
     let report = Report {
         passed: count(Verdict::Passed),
         failed: count(Verdict::Failed),
@@ -89,9 +97,20 @@ fn trace(case: &Case, args: &Args) -> Outcome {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_BORDERS_ONLY);
     table.set_header([
-        "step", "computation", "instruction", "opcode", "shape", "NaN", "inf", "min", "max", "mean", "digest",
+        "step",
+        "computation",
+        "instruction",
+        "opcode",
+        "shape",
+        "NaN",
+        "inf",
+        "min",
+        "max",
+        "mean",
+        "digest",
     ]);
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6e}"));
+    let number =
+        |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6e}"));
     for entry in &entries {
         table.add_row([
             entry.step.to_string(),

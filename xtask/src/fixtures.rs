@@ -74,7 +74,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
             if std::fs::read(&path).is_ok_and(|old| old == bytes) {
                 shell::say(&format!("{shown}: {} bytes, up to date", bytes.len()));
             } else if args.check {
-                shell::complain(&format!("{shown} does not follow from the module and the signature"));
+                shell::complain(&format!(
+                    "{shown} does not follow from the module and the signature"
+                ));
                 stale += 1;
             } else {
                 std::fs::write(&path, &bytes)?;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod conformance;
 mod corpus;
 mod deps;
 mod fixtures;
@@ -34,6 +35,8 @@ enum Verb {
     Test(test::Args),
     /// Runs what continuous integration runs.
     Ci(ci::Args),
+    /// Runs the cases that every backend must pass.
+    Conformance(conformance::Args),
     /// Runs HLO cases and compares with their goldens.
     Corpus(corpus::Args),
     /// Tells which HLO modules the verifier accepts, and why not.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Test(args) => test::run(&args),
         Verb::Ci(args) => ci::run(&args),
+        Verb::Conformance(args) => conformance::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Fixtures(args) => fixtures::run(&args),

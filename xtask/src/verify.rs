@@ -40,9 +40,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if files.is_empty() {
         return Err("no `.pb` file was found".into());
     }
-    let mut report = Report { files: Vec::with_capacity(files.len()) };
+    let mut report = Report {
+        files: Vec::with_capacity(files.len()),
+    };
     for file in files {
-        let error = Module::parse(&std::fs::read(&file)?).err().map(|error| message(&error));
+        let error = Module::parse(&std::fs::read(&file)?)
+            .err()
+            .map(|error| message(&error));
         let verdict = Verdict {
             file: file.display().to_string(),
             accepted: error.is_none(),
@@ -58,7 +62,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
     }
     let refused = report.files.iter().filter(|file| !file.accepted).count();
-    shell::say(&format!("verify: {} accepted, {refused} refused", report.files.len() - refused));
+    shell::say(&format!(
+        "verify: {} accepted, {refused} refused",
+        report.files.len() - refused
+    ));
     Ok(if refused == 0 {
         ExitCode::SUCCESS
     } else {
@@ -92,7 +99,11 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
             // Links are not followed: they could lead in circles.
             if entry.file_type()?.is_dir() {
                 folders.push(entry.path());
-            } else if entry.path().extension().is_some_and(|extension| extension == "pb") {
+            } else if entry
+                .path()
+                .extension()
+                .is_some_and(|extension| extension == "pb")
+            {
                 files.push(entry.path());
             }
         }

@@ -23,7 +23,7 @@
 //! | `METANEFF_SIM_TIMEOUT` | `us`, `ms`, `s`, `none` | `600s` | limit of an execution; wins over the runtime's variable |
 //! | `METANEFF_SIM_CONCURRENCY` | `shared`, `exclusive` | `shared` | a busy core executes too, or answers 1005 |
 //! | `METANEFF_SIM_EXTRA_NAMES` | `refuse`, `ignore` | `refuse` | names in a set that the model does not have |
-//! | `METANEFF_SIM_FAULTS` | [faults](crate::fault) | none | faults to show |
+//! | `METANEFF_SIM_FAULTS` | [faults](mod@crate::fault) | none | faults to show |
 //! | `METANEFF_SIM_DUMP_DIR` | path | the working directory | where input dumps go |
 //! | `NEURON_RT_VISIBLE_CORES` | list, range | all | cores that the process sees |
 //! | `NEURON_RT_NUM_CORES` | number | all | how many cores it sees |

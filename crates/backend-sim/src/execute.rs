@@ -364,37 +364,3 @@ fn apart(model: &ModelInner, outputs: &[Option<Placed>]) -> Result<(), BackendEr
     }
     Ok(())
 }
-
-impl Shared {
-    /// Brings together what each rank of a world brings, outside any model.
-    pub(crate) fn gather(
-        &self,
-        call: &'static str,
-        context: metaneff_binding::CollectiveContext,
-        part: &[u8],
-        limit: Option<Duration>,
-    ) -> Result<crate::world::Parts, BackendError> {
-        use crate::world::{Absence, Meeting};
-
-        self.open(call)?;
-        crate::model::check_rank(call, "g_device_id", context)?;
-        let start = Instant::now();
-        let meeting = Meeting {
-            channel: call,
-            group: (0..context.world_size).collect(),
-        };
-        let deadline = limit.and_then(|limit| start.checked_add(limit));
-        let world = self.world(context);
-        world
-            .meet(&meeting, context.rank, part, deadline)
-            .map_err(|absence| match absence {
-                Absence::Closed => crate::clock::Closed.at(call),
-                Absence::Stranger => crate::model::stranger(call, "g_device_id", context),
-                Absence::Missing { absent, expected } => {
-                    let there = expected - absent.len();
-                    let text = format!("{there} of {expected} ranks came, {absent:?} did not");
-                    BackendError::new(call, Status::TIMEOUT).because(Cause::Other(text))
-                }
-            })
-    }
-}

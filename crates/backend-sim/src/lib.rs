@@ -70,7 +70,7 @@
 //! | `EXEC_NC_BUSY` (1005) | a core that executes, by [`Concurrency`] |
 //! | `EXEC_OOB` (1006) | an index outside, by [`OobPolicy`] |
 //! | `EXEC_HW_ERR_COLLECTIVES` (1200) | a peer that failed in a collective (the header's note; the core stays usable) |
-//! | any | [faults](fault) |
+//! | any | [faults](mod@fault) |
 //!
 //! # Memory
 //!
@@ -86,7 +86,7 @@
 //! [`Lifecycle`] has the states of a process's runtime, [`ExternalMemory`] is how
 //! a caller's buffer is attached, [`SimTensor::address`] is a tensor's address,
 //! and [`SimTensorSet::tensor`] the identity of what a name is bound to. The
-//! [environment](environment) sets a simulator up where no code can.
+//! [environment] sets a simulator up where no code can.
 
 #![forbid(unsafe_code)]
 
@@ -100,6 +100,7 @@ pub mod fault;
 mod graph;
 mod instance;
 mod lifecycle;
+mod meeting;
 mod memory;
 mod model;
 mod neff;

@@ -193,7 +193,12 @@ impl Shared {
 
     pub(crate) fn world(&self, context: CollectiveContext) -> Arc<World> {
         let mut worlds = lock(&self.worlds);
-        Arc::clone(worlds.entry(context.world_size).or_default())
+        let world = worlds.entry(context.world_size).or_default();
+        // Closing shuts the gate before it closes the worlds that there are.
+        if self.gate.check().is_err() {
+            world.close();
+        }
+        Arc::clone(world)
     }
 
     fn span(&self, core: Core, cores: u32) -> impl Iterator<Item = &crate::core::CoreState> {

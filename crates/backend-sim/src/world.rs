@@ -394,7 +394,7 @@ mod tests {
         // Rank 2 comes late to the first and makes it complete.
         let a2 = sit(2);
         assert_eq!(a2.joint, a0.joint);
-        assert_eq!(a2.fail(), []);
+        assert!(a2.fail().is_empty());
         // Rank 0 gives up its second before the others start theirs.
         assert_eq!(b0.fail(), [1, 2]);
         drop((a0, a1, a2, b0));

@@ -1,5 +1,7 @@
 //! Real modules, packed as NEFFs and executed.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::ffi::CString;
 use std::fs;
 use std::io::Read;
@@ -17,6 +19,9 @@ use metaneff_schema::neff::NeffBuilder;
 use metaneff_schema::nrt::{NrtDtype, Status};
 
 const CORE: Core = Core::new(0);
+
+/// What an execution answered, and its outputs' bytes.
+type Ran = (Result<Completion, BackendError>, Vec<Vec<u8>>);
 
 fn path(module: &str, file: &str) -> PathBuf {
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -52,11 +57,7 @@ fn load(sim: &Sim, module: &str) -> SimModel {
 }
 
 /// Executes on fresh tensors; the outputs are read also after a failure.
-fn run(
-    sim: &Sim,
-    model: &SimModel,
-    inputs: &[Vec<u8>],
-) -> (Result<Completion, BackendError>, Vec<Vec<u8>>) {
+fn run(sim: &Sim, model: &SimModel, inputs: &[Vec<u8>]) -> Ran {
     let mut sets = [sim.tensor_set().unwrap(), sim.tensor_set().unwrap()];
     let mut tensors: [Vec<SimTensor>; 2] = Default::default();
     for info in sim.model_tensors(model).unwrap() {
@@ -424,7 +425,7 @@ fn eight_threads_get_what_one_gets() {
 }
 
 /// Executes a module of two ranks, each on a core and a thread of its own.
-fn ranks(sim: &Sim, module: &str) -> Vec<(Result<Completion, BackendError>, Vec<Vec<u8>>)> {
+fn ranks(sim: &Sim, module: &str) -> Vec<Ran> {
     // One thread loads them one after the other, and waits for no one.
     let models: Vec<_> = [0, 1]
         .map(|rank| {

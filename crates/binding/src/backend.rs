@@ -54,7 +54,7 @@ pub enum Placement {
     Device,
     /// Host memory that the device can reach (1).
     Host,
-    /// An address range without memory of its own (2).
+    /// Ordinary host memory, associated with a core (2).
     Virtual,
 }
 

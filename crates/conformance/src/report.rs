@@ -28,6 +28,7 @@ pub trait Target {
 /// Why a target cannot be set up as a case asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{because}")]
+#[non_exhaustive]
 pub struct Unavailable {
     /// The reason.
     pub because: String,

@@ -27,7 +27,9 @@ impl Target for Simulator {
             builder = builder.oob_policy(OobPolicy::Strict);
         }
         if let Some((nth, status)) = setup.failing_execution {
-            let nth = nth.try_into().map_err(|_| Unavailable::new("calls are counted from 1"))?;
+            let nth = nth
+                .try_into()
+                .map_err(|_| Unavailable::new("calls are counted from 1"))?;
             let fault = Fault::new(Call::Execute, When::Nth(nth), Action::Fail(Status(status)));
             builder = builder.faults(FaultPlan::new().with(fault));
         }

@@ -3,6 +3,7 @@
 //! Ordinals count per side, variable ids through the whole table, and the name
 //! is what both have. Source: the reference page, section 8.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -157,6 +158,7 @@ impl Contract {
     ///
     /// Every difference at once.
     pub fn join(&self, neff: &Neff) -> Result<Self, JoinError> {
+        let inputs: HashSet<_> = self.inputs().iter().map(Slot::name).collect();
         let variables: Vec<_> = neff
             .variables()
             .iter()
@@ -164,7 +166,7 @@ impl Contract {
                 let side = match variable.kind {
                     VariableKind::Input => Side::Input,
                     VariableKind::Output => Side::Output,
-                    _ if self.inputs().iter().any(|s| s.name() == variable.name) => Side::Input,
+                    _ if inputs.contains(variable.name.as_str()) => Side::Input,
                     _ => return None,
                 };
                 let dims = variable.shape.as_ref().map(|shape| {
@@ -197,15 +199,20 @@ impl Contract {
     ///
     /// Every difference at once.
     pub fn join_variables(&self, variables: &[Variable]) -> Result<Self, JoinError> {
+        let table: HashMap<_, _> = variables
+            .iter()
+            .map(|variable| ((variable.side, variable.name.as_str()), variable))
+            .collect();
         let mut mismatches = Vec::new();
-        let inputs = self.join_side(Side::Input, variables, &mut mismatches);
-        let outputs = self.join_side(Side::Output, variables, &mut mismatches);
+        let inputs = self.join_side(Side::Input, &table, &mut mismatches);
+        let outputs = self.join_side(Side::Output, &table, &mut mismatches);
+        let known: HashSet<_> = inputs
+            .iter()
+            .chain(&outputs)
+            .map(|slot| (slot.side(), slot.name()))
+            .collect();
         for variable in variables {
-            let known = self
-                .side(variable.side)
-                .iter()
-                .any(|slot| slot.name() == variable.name);
-            if !known {
+            if !known.contains(&(variable.side, variable.name.as_str())) {
                 mismatches.push(JoinMismatch::ExtraVariable {
                     side: variable.side,
                     name: variable.name.clone(),
@@ -230,17 +237,14 @@ impl Contract {
     fn join_side(
         &self,
         side: Side,
-        variables: &[Variable],
+        table: &HashMap<(Side, &str), &Variable>,
         mismatches: &mut Vec<JoinMismatch>,
     ) -> Vec<Slot> {
         let lenient = self.strictness() == Strictness::Lenient;
         self.side(side)
             .iter()
             .map(|slot| {
-                let found = variables
-                    .iter()
-                    .find(|variable| variable.side == side && variable.name == slot.name());
-                let Some(variable) = found else {
+                let Some(variable) = table.get(&(side, slot.name())) else {
                     // A device program has no variable for an empty tensor.
                     if slot.byte_size() > 0 || slot.stored_dtype().is_none() {
                         mismatches.push(JoinMismatch::MissingVariable {

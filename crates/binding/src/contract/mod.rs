@@ -275,7 +275,7 @@ impl Contract {
         self.find(Side::Input, key.into())
     }
 
-    /// Finds an output: by ordinal or by device name.
+    /// Finds an output: by ordinal, device name or checkpoint key.
     ///
     /// # Errors
     ///
@@ -295,7 +295,22 @@ impl Contract {
     ///
     /// # Examples
     ///
-    /// See [`Order`].
+    /// ```
+    /// use metaneff_binding::testing::add_model;
+    /// use metaneff_binding::{HostTensor, Order, ValidateError};
+    ///
+    /// let artifact = add_model();
+    /// let pair = vec![
+    ///     HostTensor::from_slice([2], &[1.0_f32, 2.0])?,
+    ///     HostTensor::from_slice([2], &[3.0_f32, 4.0])?,
+    /// ];
+    /// // Swapped, the two would fit as well.
+    /// let rejected = artifact.contract().validate_in_order(pair, Order::Unambiguous).unwrap_err();
+    /// assert!(matches!(rejected.reason(), ValidateError::AmbiguousOrder { .. }));
+    /// let pair = rejected.into_input();
+    /// assert!(artifact.contract().validate_in_order(pair, Order::Confirmed).is_ok());
+    /// # Ok::<(), metaneff_binding::Error>(())
+    /// ```
     pub fn validate_in_order<'a>(
         &self,
         tensors: Vec<HostTensor<'a>>,
@@ -369,7 +384,7 @@ impl Contract {
                 let called = |slot: &&Slot| {
                     slot.name() == text
                         || slot.user_input_key() == Some(text.as_bytes())
-                        || side == Side::Input && slot.checkpoint_key() == Some(text.as_bytes())
+                        || slot.checkpoint_key() == Some(text.as_bytes())
                 };
                 let mut found = slots.iter().filter(called);
                 match (found.next(), found.next()) {

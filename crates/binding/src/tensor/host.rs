@@ -263,3 +263,78 @@ impl Tensor<Unbound<'static>> {
         Self::new(dtype, shape, HostData::Owned(data.into()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shape_and_the_data_agree() {
+        let data = [1.0_f32, 2.0, 3.0];
+        assert_eq!(
+            HostTensor::from_slice([2, 2], &data).unwrap_err(),
+            TensorError::Length {
+                dtype: DType::F32,
+                shape: Shape::from([2, 2]),
+                expected: 16,
+                found: 12,
+            }
+        );
+        assert!(matches!(
+            HostTensor::zeros(DType::F32, [1 << 32, 1 << 32]),
+            Err(TensorError::Size(_))
+        ));
+        assert!(matches!(
+            HostTensor::zeros(DType::U8, [1 << 62]),
+            Err(TensorError::HostMemory { bytes, .. }) if bytes == 1 << 62
+        ));
+        assert_eq!(HostTensor::scalar(1_i64).bytes().len(), 8);
+    }
+
+    #[test]
+    fn memory_is_borrowed_or_taken_but_not_copied() {
+        let data = vec![1_u16, 2];
+        let address = data.as_ptr();
+        let borrowed = HostTensor::from_slice([2], &data).unwrap();
+        assert_eq!(borrowed.as_slice::<u16>().unwrap().as_ptr(), address);
+        let owned = borrowed.into_owned();
+        let taken = HostTensor::from_vec([2], data).unwrap();
+        assert_eq!(taken.as_slice::<u16>().unwrap().as_ptr(), address);
+        assert_eq!(owned.bytes(), taken.bytes());
+    }
+
+    #[test]
+    fn bits_are_seen_as_another_type_only_by_name() {
+        let one = half::bf16::from_f32(1.0);
+        let tensor = HostTensor::from_vec([1], vec![one]).unwrap();
+        assert_eq!(tensor.bytes(), 0x3f80_u16.to_le_bytes());
+        assert_eq!(
+            tensor.to_vec::<half::f16>().unwrap_err(),
+            TensorError::ElementType {
+                expected: DType::F16,
+                found: DType::BF16,
+            }
+        );
+        let rejected = tensor.reinterpret(DType::F32).unwrap_err();
+        assert_eq!(
+            *rejected.reason(),
+            TensorError::Width {
+                from: DType::BF16,
+                to: DType::F32,
+            }
+        );
+        let tensor = rejected.into_input().reinterpret(DType::U16).unwrap();
+        assert_eq!(tensor.to_vec::<u16>().unwrap(), [0x3f80]);
+    }
+
+    #[test]
+    fn unaligned_bytes_are_copied_out() {
+        let bytes: Vec<u8> = (0..9).collect();
+        let tensor = HostTensor::from_byte_slice(DType::U32, [2], &bytes[1..]).unwrap();
+        let words = tensor.to_vec::<u32>().unwrap();
+        assert_eq!(words, [0x0403_0201, 0x0807_0605]);
+        let bytes = Bytes::from(bytes).slice(..8);
+        let owned = HostTensor::from_bytes(DType::U64, [1], bytes).unwrap();
+        assert_eq!(owned.to_vec::<u64>().unwrap(), [0x0706_0504_0302_0100]);
+    }
+}

@@ -691,20 +691,16 @@ mod tests {
                                 (dims.kernel_output_feature, output),
                                 (dims.kernel_input_feature, feature),
                             ];
-                            for dim in 0..spatial {
-                                i.push((dims.input_spatial[dim], met[dim].0));
-                                k.push((dims.kernel_spatial[dim], met[dim].1));
+                            for (dim, (source, tap)) in met.iter().enumerate() {
+                                i.push((dims.input_spatial[dim], *source));
+                                k.push((dims.kernel_spatial[dim], *tap));
                             }
                             sum += input.1[at(input.0, &i)] * kernel.1[at(kernel.0, &k)];
                         }
                     }
                     let mut o = vec![(dims.output_batch, image), (dims.output_feature, output)];
-                    o.extend(
-                        dims.output_spatial
-                            .iter()
-                            .copied()
-                            .zip(place.iter().copied()),
-                    );
+                    let places = place.iter().copied();
+                    o.extend(dims.output_spatial.iter().copied().zip(places));
                     sums[at(out, &o)] = sum;
                 }
             }

@@ -378,7 +378,7 @@ mod tests {
     fn plain(source: &[i32], start: isize, dims: &[usize], steps: &[isize]) -> Vec<i32> {
         let mut out = Vec::new();
         for_each(dims, [steps], [start], |[from]| {
-            out.push(source[index(from)])
+            out.push(source[index(from)]);
         });
         out
     }

@@ -513,8 +513,10 @@ mod tests {
             seed in any::<u32>(),
             descending in any::<bool>(),
         ) {
-            let keys: Vec<f32> = (0..outer * length * inner)
-                .map(|index| f32::from(u8::try_from((index as u32).wrapping_mul(2_654_435_761).wrapping_add(seed) >> 28).unwrap()))
+            let keys: Vec<f32> = (0_u32..)
+                .take(outer * length * inner)
+                .map(|index| index.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 28)
+                .map(|key| f32::from(u8::try_from(key).unwrap()))
                 .collect();
             let less = |a: f32, b: f32| if descending { a > b } else { a < b };
             let dims = [outer, length, inner];

@@ -82,11 +82,11 @@ mod tests {
     fn every_index_is_visited_in_order() {
         let mut seen = Vec::new();
         for_each([2, 3].as_slice(), [&[3, 1], &[-1, 2]], [0, 10], |offsets| {
-            seen.push(offsets)
+            seen.push(offsets);
         });
         assert_eq!(seen, [[0, 10], [1, 12], [2, 14], [3, 9], [4, 11], [5, 13]]);
         for_each([].as_slice(), [&[]], [7], |offsets| {
-            assert_eq!(offsets, [7])
+            assert_eq!(offsets, [7]);
         });
         for_each([2, 0].as_slice(), [&[0, 1]], [0], |_| {
             panic!("an empty array has no index")

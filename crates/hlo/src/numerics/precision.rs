@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn rounds_to_nearest_even() {
         let bf16 = |value| reduce_precision_f32(value, 8, 7);
-        assert_eq!((bf16(1.003_906_25), bf16(1.011_718_75)), (1.0, 1.015_625));
+        assert_eq!((bf16(1.003_906_3), bf16(1.011_718_8)), (1.0, 1.015_625));
     }
 }

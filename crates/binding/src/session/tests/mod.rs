@@ -7,9 +7,13 @@ mod refusal;
 mod sequences;
 mod weights;
 
-use metaneff_schema::metaneff::meta_tensor::Type;
+use metaneff_schema::metaneff::meta_tensor::{DataType, Type};
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor, ModelConfig};
 use metaneff_schema::nrt::Status;
+use metaneff_schema::xla::{
+    HloComputationProto, HloModuleProto, PrimitiveType, ProgramShapeProto, ShapeProto,
+};
+use prost::Message;
 
 use crate::testing::{Fake, Launch, model};
 use crate::{Artifact, Core, HostTensor, Runtime, Session, Tensor, Validated};
@@ -286,4 +290,86 @@ fn a_buffer_checks_its_range_before_the_backend_does() {
     assert_eq!(byte, [9]);
     drop(view);
     assert!(fake.live().is_empty());
+}
+
+/// A model that hands `input0` back as `output0`.
+fn echo(data_type: i32, graph: Option<PrimitiveType>) -> Artifact {
+    let mut message = contract(&[(USER, &[1])], &[&[1]], &[], false);
+    message.input_tensors[0].data_type = data_type;
+    message.output_tensors[0].data_type = data_type;
+    if let Some(element_type) = graph {
+        let shape = ShapeProto {
+            element_type: element_type.into(),
+            dimensions: vec![1],
+            ..ShapeProto::default()
+        };
+        let module = HloModuleProto {
+            host_program_shape: Some(ProgramShapeProto {
+                parameters: vec![shape.clone()],
+                result: Some(shape),
+                ..ProgramShapeProto::default()
+            }),
+            computations: vec![HloComputationProto::default()],
+            ..HloModuleProto::default()
+        };
+        message.serialized_graph_def = module.encode_to_vec().into();
+    }
+    model(&message).unwrap()
+}
+
+#[test]
+fn an_unsigned_parameter_comes_back_unsigned() {
+    let (_, runtime) = runtime(|launch| {
+        let bytes = launch.inputs["input0"].clone();
+        launch.outputs.insert("output0".to_owned(), bytes);
+    });
+    let artifact = echo(DataType::Int32.into(), Some(PrimitiveType::U32));
+    let model = runtime.load(&artifact, core()).unwrap();
+    let mut session = model.session().unwrap();
+    let x = HostTensor::from_slice([1], &[4_294_967_295_u32]).unwrap();
+    let x = session.slot(0).unwrap().validate(x).unwrap();
+    let ready = session.bind([x]).unwrap();
+    let outputs = ready.execute(()).unwrap().tolerate_nan().into_outputs();
+    let output = outputs.get(0).unwrap();
+    assert_eq!(output.to_vec::<u32>().unwrap(), [4_294_967_295]);
+    // The stored type is there too, by its own name.
+    assert_eq!(output.to_vec::<i32>().unwrap(), [-1]);
+    assert_eq!(output.to_host().unwrap().dtype(), crate::DType::U32);
+}
+
+#[test]
+fn an_integer_is_an_eight_bit_float_only_if_it_is_asked_for() {
+    let (_, runtime) = runtime(|launch| {
+        let bytes = launch.inputs["input0"].clone();
+        launch.outputs.insert("output0".to_owned(), bytes);
+    });
+    let artifacts = [
+        echo(DataType::F8e4m3fn.into(), None),
+        echo(DataType::Int8.into(), Some(PrimitiveType::F8e4m3fn)),
+    ];
+    for artifact in artifacts {
+        let model = runtime.load(&artifact, core()).unwrap();
+        let mut session = model.session().unwrap();
+        let raw = HostTensor::from_slice([1], &[0x7f_i8]).unwrap();
+        let rejected = session.slot(0).unwrap().validate(raw).unwrap_err();
+        assert!(matches!(
+            rejected.reason(),
+            crate::ValidateError::DType {
+                expected: crate::DType::F8E4M3FN,
+                found: crate::DType::I8,
+                ..
+            }
+        ));
+        let float = rejected
+            .into_input()
+            .reinterpret(crate::DType::F8E4M3FN)
+            .unwrap();
+        let x = session.slot(0).unwrap().validate(float).unwrap();
+        let ready = session.bind([x]).unwrap();
+        let outputs = ready.execute(()).unwrap().tolerate_nan().into_outputs();
+        let output = outputs.get(0).unwrap();
+        assert!(output.to_vec::<i8>().is_err());
+        assert!(output.to_vec::<float8::F8E4M3>().unwrap()[0].is_nan());
+        assert_eq!(output.to_host().unwrap().as_raw_i8(), [0x7f]);
+    }
 }

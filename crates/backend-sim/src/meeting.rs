@@ -1,0 +1,45 @@
+//! Meetings of ranks outside any model.
+
+use std::time::{Duration, Instant};
+
+use metaneff_binding::{BackendError, Cause, CollectiveContext};
+use metaneff_schema::nrt::Status;
+
+use crate::clock::Closed;
+use crate::model::{check_rank, stranger};
+use crate::sim::Shared;
+use crate::world::{Absence, Meeting, Parts};
+
+impl Shared {
+    /// Brings together what each rank of a world brings to `call`.
+    pub(crate) fn gather(
+        &self,
+        call: &'static str,
+        context: CollectiveContext,
+        part: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<Parts, BackendError> {
+        const ARGUMENT: &str = "g_device_id";
+
+        self.open(call)?;
+        check_rank(call, ARGUMENT, context)?;
+        let start = Instant::now();
+        let meeting = Meeting {
+            channel: call,
+            group: (0..context.world_size).collect(),
+        };
+        let deadline = limit.and_then(|limit| start.checked_add(limit));
+        let met = self
+            .world(context)
+            .meet(&meeting, context.rank, part, deadline);
+        met.map_err(|absence| match absence {
+            Absence::Closed => Closed.at(call),
+            Absence::Stranger => stranger(call, ARGUMENT, context),
+            Absence::Missing { absent, expected } => {
+                let there = expected - absent.len();
+                let text = format!("{there} of {expected} ranks came, {absent:?} did not");
+                BackendError::new(call, Status::TIMEOUT).because(Cause::Other(text))
+            }
+        })
+    }
+}
