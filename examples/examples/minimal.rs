@@ -23,11 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     model.load_weights(weights)?;
 
     let mut session = model.session()?;
-    let src = session
-        .slot("src")?
-        .validate(read_npy(file("input.npy"))?)?;
-    let executed = session.bind([src])?.execute(())?;
-    let outputs = executed.tolerate_nan().into_outputs();
-    println!("{:?}", &outputs.get(0)?.to_vec::<f32>()?[..4]);
+    let src = read_npy(file("input.npy"))?;
+    let src = session.slot("src")?.validate(src)?;
+    let done = session.bind([src])?.execute(())?.tolerate_nan();
+    println!("{:?}", &done.into_outputs().get(0)?.to_vec::<f32>()?[..4]);
     Ok(())
 }
