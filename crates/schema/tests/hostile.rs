@@ -1,7 +1,5 @@
 //! Mutated files: no panic, and no memory out of proportion to the input.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -16,50 +14,9 @@ const MUTANTS: u32 = 4_000;
 /// of the archive reader, and the reader's own free allowance.
 const CONSTANT: usize = 256 << 10;
 
-/// Counts what this thread has allocated, and the most at once.
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(change: isize) {
-    // A thread that is ending has no counters any more, and nothing to count.
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + change);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
-    });
-}
-
-fn signed(size: usize) -> isize {
-    isize::try_from(size).unwrap_or(isize::MAX)
-}
-
-// SAFETY: every call is forwarded to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(signed(layout.size()));
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-signed(layout.size()));
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// The most that `action` had allocated at once.
 fn peak_of(action: impl FnOnce()) -> usize {
-    let before = LIVE.get();
-    PEAK.set(before);
-    action();
-    usize::try_from(PEAK.get() - before).unwrap_or(0)
+    usize::try_from(allocation_counter::measure(action).bytes_max).unwrap_or(usize::MAX)
 }
 
 /// A small generator with a fixed seed, so that a failure names its mutant.
