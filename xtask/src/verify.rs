@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         files: Vec::with_capacity(files.len()),
     };
     for file in files {
-        let error = Module::parse(&std::fs::read(&file)?)
+        let error = Module::parse(std::fs::read(&file)?)
             .err()
             .map(|error| message(&error));
         let verdict = Verdict {

@@ -184,7 +184,7 @@ fn mutated_bytes_neither_panic_nor_hang() {
                         break;
                     }
                 }
-                if let Ok(module) = Module::parse(&bytes) {
+                if let Ok(module) = Module::parse(bytes.clone()) {
                     execute(module);
                 }
                 Ok(())

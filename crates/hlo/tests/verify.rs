@@ -16,7 +16,7 @@ fn corpus_modules_are_accepted() {
             let Ok(bytes) = std::fs::read(&path) else {
                 continue;
             };
-            if let Err(error) = Module::parse(&bytes) {
+            if let Err(error) = Module::parse(bytes) {
                 refused.push(format!("{}: {error}", path.display()));
             }
         }

@@ -25,12 +25,12 @@ pub const FREE_ALLOCATION: usize = 64 << 10;
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes are not fields.
-    #[error("{message} is not a protobuf message: {source}")]
+    #[error("{message} is not a protobuf message: {cause}")]
     Wire {
         /// The message that was expected.
         message: &'static str,
         /// What is wrong, and at which byte.
-        source: WireError,
+        cause: WireError,
     },
     /// Decoding would allocate out of proportion to the input.
     #[error("{message} of {size} bytes would need {needed} bytes when decoded, limit {limit}")]
@@ -45,12 +45,12 @@ pub enum DecodeError {
         limit: usize,
     },
     /// A field has a type that its message does not give it.
-    #[error("{message} cannot be decoded: {source}")]
+    #[error("{message} cannot be decoded: {cause}")]
     Fields {
         /// The message that was expected.
         message: &'static str,
         /// Which field of which message, in the decoder's words.
-        source: prost::DecodeError,
+        cause: prost::DecodeError,
     },
     /// The bytes are an `HloProto`, which wraps the module.
     #[error(
@@ -95,7 +95,7 @@ pub fn decode_metaneff(bytes: impl Into<Bytes>) -> Result<MetaNeff, DecodeError>
     };
     metaneff
         .merge(bytes)
-        .map_err(|source| DecodeError::Fields { message, source })?;
+        .map_err(|cause| DecodeError::Fields { message, cause })?;
     Ok(metaneff)
 }
 
@@ -131,7 +131,7 @@ pub fn decode_hlo(bytes: impl Into<Bytes>) -> Result<xla::HloModuleProto, Decode
         } else {
             module.merge(bytes.slice(field.range))
         };
-        outcome.map_err(|source| DecodeError::Fields { message, source })?;
+        outcome.map_err(|cause| DecodeError::Fields { message, cause })?;
     }
     Ok(module)
 }
@@ -287,7 +287,7 @@ impl Budget {
         depth: usize,
     ) -> Result<(), DecodeError> {
         let message = self.message;
-        let wire = |source| DecodeError::Wire { message, source };
+        let wire = |cause| DecodeError::Wire { message, cause };
         if depth >= MAX_DEPTH {
             return Err(wire(WireError::TooDeep {
                 offset: base,
@@ -300,7 +300,7 @@ impl Budget {
                 wire_type,
                 payload,
                 ..
-            } = field.map_err(|source| wire(source.shifted(base)))?;
+            } = field.map_err(|cause: WireError| wire(cause.shifted(base)))?;
             if wire_type != WireType::Length {
                 continue;
             }
@@ -429,7 +429,7 @@ mod tests {
             assert!(matches!(
                 error,
                 DecodeError::Wire {
-                    source: WireError::TooDeep { .. },
+                    cause: WireError::TooDeep { .. },
                     ..
                 }
             ));
@@ -450,7 +450,7 @@ mod tests {
             assert!(matches!(
                 error,
                 DecodeError::Wire {
-                    source: WireError::TooDeep { .. },
+                    cause: WireError::TooDeep { .. },
                     ..
                 }
             ));
@@ -485,7 +485,7 @@ mod tests {
         assert!(matches!(
             error,
             DecodeError::Wire {
-                source: WireError::Truncated {
+                cause: WireError::Truncated {
                     needed: 0xffff_ffff,
                     ..
                 },

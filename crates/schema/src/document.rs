@@ -108,9 +108,9 @@ impl Document {
                 })
             })
             .collect::<Result<_, WireError>>()
-            .map_err(|source| DecodeError::Wire {
+            .map_err(|cause| DecodeError::Wire {
                 message: "MetaNeff",
-                source,
+                cause,
             })?;
         Ok(Self { pieces })
     }
@@ -123,10 +123,10 @@ impl Document {
     pub fn message(&self) -> Result<MetaNeff, DecodeError> {
         let mut message = MetaNeff::default();
         for piece in &self.pieces {
-            prost::Message::merge(&mut message, piece.bytes.clone()).map_err(|source| {
+            prost::Message::merge(&mut message, piece.bytes.clone()).map_err(|cause| {
                 DecodeError::Fields {
                     message: "MetaNeff",
-                    source,
+                    cause,
                 }
             })?;
         }

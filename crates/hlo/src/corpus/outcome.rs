@@ -196,7 +196,7 @@ impl CaseFailure {
 }
 
 fn executable(case: &Case) -> Result<Executable, CaseFailure> {
-    Ok(Executable::new(Module::parse(&case.module()?)?))
+    Ok(Executable::new(Module::parse(case.module()?)?))
 }
 
 fn run(case: &Case, options: &ExecuteOptions, outcome: &mut Outcome) -> Result<(), CaseFailure> {

@@ -35,7 +35,7 @@ pub use run::Event;
 /// ```no_run
 /// use metaneff_hlo::{Executable, Module, options::ExecuteOptions};
 ///
-/// let module = Module::parse(&std::fs::read("module.pb")?)?;
+/// let module = Module::parse(std::fs::read("module.pb")?)?;
 /// let executable = Executable::new(module);
 /// let execution = executable.execute(&[&[0; 8]], &ExecuteOptions::default())?;
 /// println!("{:?}", execution.outputs[0].values::<f32>()?);

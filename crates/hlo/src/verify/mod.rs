@@ -22,10 +22,11 @@ mod shapes;
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use metaneff_schema::xla::{
-    HloComputationProto, HloInstructionProto, HloModuleProto, HloProto, Kind, ProgramShapeProto,
+    HloComputationProto, HloInstructionProto, HloModuleProto, Kind, ProgramShapeProto,
 };
-use prost::Message;
+use metaneff_schema::{DecodeError, decode_hlo, unwrap_hlo_proto};
 
 use crate::error::Site;
 use crate::ir::{Alias, Computation, ComputationIndex, Instruction, InstructionIndex, Module, Op};
@@ -52,24 +53,15 @@ impl Module {
     /// ```
     /// use metaneff_hlo::Module;
     ///
-    /// assert!(Module::parse(b"no module").is_err());
+    /// assert!(Module::parse("no module").is_err());
     /// ```
-    pub fn parse(bytes: &[u8]) -> Result<Self, VerifyError> {
-        let module = HloModuleProto::decode(bytes);
-        if let Ok(module) = &module
-            && !module.computations.is_empty()
-        {
-            return Self::verify(module);
-        }
-        // The wrapper's first field is the module, where a module has its name.
-        if let Ok(HloProto {
-            hlo_module: Some(inner),
-        }) = HloProto::decode(bytes)
-            && !inner.computations.is_empty()
-        {
-            return Self::verify(&inner);
-        }
-        Self::verify(&module?)
+    pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, VerifyError> {
+        let bytes = bytes.into();
+        let module = match decode_hlo(bytes.clone()) {
+            Err(DecodeError::Wrapped) => decode_hlo(unwrap_hlo_proto(&bytes)?)?,
+            decoded => decoded?,
+        };
+        Self::verify(&module)
     }
 
     /// Verifies a module.

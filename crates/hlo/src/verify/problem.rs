@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use metaneff_schema::DecodeError;
+
 use crate::error::Site;
 
 /// Why a module is refused.
@@ -10,7 +12,7 @@ use crate::error::Site;
 pub enum VerifyError {
     /// The bytes are no `HloModuleProto`.
     #[error("the bytes are no HLO module: {0}")]
-    Decode(#[from] prost::DecodeError),
+    Decode(DecodeError),
     /// Something is wrong with the module as a whole.
     #[error("module `{module}`: {problem}")]
     Module {
@@ -35,6 +37,12 @@ pub enum VerifyError {
         /// What is wrong.
         problem: Problem,
     },
+}
+
+impl From<DecodeError> for VerifyError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
 }
 
 impl VerifyError {
