@@ -249,11 +249,11 @@ impl Chain {
         self.called.push(called);
     }
 
-    /// Floats are divided so far that sums of products do not grow.
+    /// Floats are divided so far that sums of products stay small.
     fn dot(&mut self, dimension: usize, columns: i64, left: bool, numbers: &[i32]) {
         let element = self.shape.element_type();
         let other_shape = shape_of(element, &[self.shape.dimensions[dimension], columns]);
-        let other = self.constant(&other_shape, numbers, 64.0);
+        let other = self.constant(&other_shape, numbers, 256.0);
         let mut numbers = DotDimensionNumbers {
             lhs_contracting_dimensions: vec![dimension as i64],
             rhs_contracting_dimensions: vec![0],
