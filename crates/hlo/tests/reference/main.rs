@@ -113,7 +113,7 @@ fn compare(case: &Case) -> Result<(), Failure> {
 /// The executor's outputs in row-major order; inputs are in row-major order,
 /// whatever the layouts of the entry are.
 fn execute(module: &[u8], arrays: &[Array]) -> Result<Vec<Array>, String> {
-    let module = Module::parse(module).map_err(|error| error.to_string())?;
+    let module = Module::parse(module.to_vec()).map_err(|error| error.to_string())?;
     let executable = Executable::new(module);
     let parameters = executable.module().parameters();
     let shapes = parameters.iter().flat_map(|shape| shape.leaves());
