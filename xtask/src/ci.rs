@@ -37,7 +37,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "clippy",
         run: || {
-            let mut clippy = cargo(["clippy", "--workspace", "--all-targets"]);
+            let mut clippy = cargo(["clippy", "--workspace", "--all-features", "--all-targets"]);
             command(clippy.args(["--", "-D", "warnings"]))
         },
     },

@@ -19,11 +19,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut failed = Vec::new();
     let mut suites = Vec::new();
     if !args.no_nextest && shell::has_nextest() {
-        suites.push(cargo(["nextest", "run", "--workspace", "--no-fail-fast"]));
+        suites.push(cargo([
+            "nextest",
+            "run",
+            "--workspace",
+            "--all-features",
+            "--no-fail-fast",
+        ]));
     } else {
         suites.push(cargo([
             "test",
             "--workspace",
+            "--all-features",
             "--lib",
             "--bins",
             "--tests",
@@ -31,7 +38,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "--no-fail-fast",
         ]));
     }
-    suites.push(cargo(["test", "--workspace", "--doc", "--no-fail-fast"]));
+    suites.push(cargo([
+        "test",
+        "--workspace",
+        "--all-features",
+        "--doc",
+        "--no-fail-fast",
+    ]));
     for mut suite in suites {
         if !succeeds(&mut suite)? {
             failed.push(shell::words(&suite));
