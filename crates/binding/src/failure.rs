@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::artifact::ArtifactError;
+use crate::checkpoint::CheckpointError;
 use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
@@ -133,6 +134,9 @@ pub enum Error {
     /// Weights were refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// A checkpoint was not read, or does not fit.
+    #[error(transparent)]
+    Checkpoint(Box<CheckpointError>),
     /// The session cannot be made.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -169,4 +173,10 @@ pub enum Error {
     /// A call of the backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+}
+
+impl From<CheckpointError> for Error {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
+    }
 }
