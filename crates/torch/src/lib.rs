@@ -40,7 +40,7 @@
 //! ```compile_fail,E0505
 //! # use metaneff_torch::{Copying, ToHost as _};
 //! let tensor = tch::Tensor::from_slice(&[1.0_f32]);
-//! // SAFETY: the tensor has no alias.
+//! // The tensor has no alias.
 //! let view = unsafe { tensor.host_view(Copying::Forbidden) }?;
 //! drop(tensor);
 //! view.bytes();
@@ -52,7 +52,7 @@
 //! let view = {
 //!     let data = [1.0_f32];
 //!     let host = HostTensor::from_slice([1], &data)?;
-//!     // SAFETY: no alias is made, and nothing is written.
+//!     // Nothing is written, and no alias is made.
 //!     unsafe { metaneff_torch::torch_view(&host) }?
 //! };
 //! view.size();
