@@ -22,6 +22,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["metaneff-binding", "metaneff-hlo", "metaneff-schema"],
     ),
     (
+        "metaneff-libnrt-sim",
+        &[
+            "metaneff-backend-sim",
+            "metaneff-binding",
+            "metaneff-schema",
+        ],
+    ),
+    (
         "metaneff-conformance",
         &["metaneff-binding", "metaneff-schema"],
     ),
