@@ -10,7 +10,7 @@ use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
 use crate::model::{LoadError, UnloadError, WeightsError};
 use crate::session::{
-    BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
+    BatchError, BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
 };
 use crate::tensor::TensorError;
 
@@ -152,6 +152,9 @@ pub enum Error {
     /// The inputs of a launch were refused.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A batch was not executed.
+    #[error(transparent)]
+    Batch(Box<BatchError>),
     /// States were refused.
     #[error(transparent)]
     States(#[from] StatesError),
@@ -178,5 +181,11 @@ pub enum Error {
 impl From<CheckpointError> for Error {
     fn from(error: CheckpointError) -> Self {
         Self::Checkpoint(Box::new(error))
+    }
+}
+
+impl From<BatchError> for Error {
+    fn from(error: BatchError) -> Self {
+        Self::Batch(Box::new(error))
     }
 }

@@ -146,9 +146,9 @@ pub use model::{
 };
 pub use runtime::{LoadOptions, Runtime, SharedRuntime};
 pub use session::{
-    Argument, ArgumentRef, Arguments, AsArgument, BindError, Completed, ExecuteError, Executed,
-    Failed, NumericalError, OutputError, Outputs, Ready, Session, SessionError, States,
-    StatesError,
+    Argument, ArgumentRef, Arguments, AsArgument, BatchError, BatchOutputs, BindError, Completed,
+    ExecuteError, Executed, ExecutedBatch, Failed, NumericalError, OutputError, Outputs, Ready,
+    Session, SessionError, States, StatesError,
 };
 pub use shape::{Shape, SizeOverflow};
 pub use tensor::{
