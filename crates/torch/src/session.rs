@@ -19,6 +19,10 @@ use crate::host::{ToTorch as _, with_views};
 /// those that take an input's buffer only if it returns its aliases (reference
 /// page, sections 4.5 to 7).
 ///
+/// Where the contract's batch is dynamic, a batch of another size than the model
+/// is compiled for is [cut into launches and joined](Session::execute_batch), the
+/// last one filled up; a model with states refuses it.
+///
 /// Unlike `forward_v2`, it refuses inputs that could be swapped without an error
 /// unless their order is [confirmed](Self::with_order);
 /// [`forward_named`](Self::forward_named) needs no order.
@@ -38,6 +42,9 @@ pub struct Forward<'rt, B: Backend> {
     /// Whether an output holds a NaN. Like the native runtime, which takes
     /// status 1003 for success, a session returns the outputs in both cases.
     pub completion: Completion,
+    /// How many launches it took: one, unless the batch has another size than the
+    /// model is compiled for.
+    pub launches: usize,
 }
 
 impl<'rt, B: Backend> TorchSession<'rt, B> {
@@ -178,6 +185,19 @@ impl<'rt, B: Backend> TorchSession<'rt, B> {
         let mut states = Some(states);
         let forward = with_views(inputs, |hosts| {
             let arguments = validate(session, hosts)?;
+            if is_resized(session, &arguments) {
+                let executed = session.execute_batch(arguments)?;
+                let completion = executed.completion();
+                let launches = executed.launches();
+                let outputs = executed.tolerate_nan();
+                let read = outputs.iter().map(|(_, tensor)| tensor.to_torch());
+                return Ok(Forward {
+                    outputs: read.collect::<Result<_, _>>()?,
+                    states: states.take().unwrap_or_else(|| States::from(())),
+                    completion,
+                    launches,
+                });
+            }
             let ready = session.bind(arguments)?;
             let given = states.take().unwrap_or_else(|| States::from(()));
             let executed = ready.execute(given).map_err(|failed| {
@@ -194,6 +214,7 @@ impl<'rt, B: Backend> TorchSession<'rt, B> {
                     outputs,
                     states: successors,
                     completion,
+                    launches: 1,
                 }),
                 Err(error) => {
                     states = Some(successors);
@@ -206,6 +227,19 @@ impl<'rt, B: Backend> TorchSession<'rt, B> {
             ForwardError::new(reason, states)
         })
     }
+}
+
+/// Whether a tensor has another shape than its slot is compiled for, as slots with
+/// a dynamic batch admit.
+fn is_resized<B: Backend>(
+    session: &Session<'_, B>,
+    arguments: &[metaneff_binding::Tensor<Validated<'_>>],
+) -> bool {
+    let slots = session.contract().inputs();
+    arguments.iter().any(|tensor| {
+        let slot = slots.get(tensor.ordinal().index());
+        slot.is_some_and(|slot| slot.shape() != tensor.shape())
+    })
 }
 
 /// A failed launch's reason and states.

@@ -190,3 +190,70 @@ fn a_transposed_input_arrives_in_its_own_order() {
     let forward = session.forward(&[transposed], ()).expect("a launch");
     assert_eq!(floats(&forward.outputs[0]), [1.0, 3.0, 2.0, 4.0]);
 }
+
+#[test]
+fn a_batch_of_another_size_is_cut_into_launches_and_joined() {
+    let artifact = add_model().with_dynamic_batching(true).expect("an edit");
+    let runtime = Runtime::new(Fake::new());
+    let model = runtime
+        .load(&artifact, Core::new(0))
+        .expect("a sound model");
+    let mut session = TorchSession::new(&model)
+        .expect("a session")
+        .with_order(Order::Confirmed);
+    for (rows, launches) in [(0, 0), (1, 1), (2, 1), (3, 2), (7, 4)] {
+        let a: Vec<f32> = (0..rows).map(|row| row as f32).collect();
+        let b: Vec<f32> = a.iter().map(|x| x * 10.0).collect();
+        let sums: Vec<f32> = a.iter().map(|x| x * 11.0).collect();
+        let (a, b) = (Tensor::from_slice(&a), Tensor::from_slice(&b));
+        let forward = session.forward(&[&a, &b], ()).expect("a batch");
+        assert_eq!(forward.launches, launches, "{rows} rows");
+        assert_eq!(forward.outputs[0].size(), [i64::from(rows)]);
+        assert_eq!(floats(&forward.outputs[0]), sums);
+        let [sum] = session.forward_tuple(&[a, b]).expect("one output");
+        assert_eq!(floats(&sum), sums);
+    }
+
+    let (three, four) = (
+        Tensor::from_slice(&[1.0_f32; 3]),
+        Tensor::from_slice(&[1.0_f32; 4]),
+    );
+    let error = session
+        .forward(&[three, four], ())
+        .expect_err("batches of two sizes");
+    assert!(error.to_string().contains("disagree"), "{error}");
+}
+
+#[test]
+fn a_batch_of_another_size_gives_the_states_back() {
+    let tensor = |name: &'static str, role| MetaTensor {
+        name: name.into(),
+        shape: vec![2],
+        data_type: 1,
+        r#type: role,
+        checkpoint_key: (role == 2).then(|| "total".into()),
+        ..MetaTensor::default()
+    };
+    let artifact = model(&MetaNeff {
+        input_tensors: vec![tensor("input0", 1), tensor("input1", 2)],
+        output_tensors: vec![tensor("output0", 0), tensor("output1", 0)],
+        output_aliases_to: [(1, 1)].into(),
+        ..MetaNeff::default()
+    })
+    .expect("a sound model")
+    .with_dynamic_batching(true)
+    .expect("an edit");
+    let runtime = Runtime::new(adder());
+    let model = runtime
+        .load(&artifact, Core::new(0))
+        .expect("a sound model");
+    let mut session = TorchSession::new(&model).expect("a session");
+    let start = Tensor::from_slice(&[1.0_f32, 2.0]);
+    let states = session.states(&[("total", start)]).expect("a state");
+    let failed = session
+        .forward(&[Tensor::from_slice(&[0.0_f32; 3])], states)
+        .expect_err("a model with states has the compiled batch");
+    let states = failed.into_states();
+    let total = states.get("total").expect("a state").to_torch();
+    assert_eq!(floats(&total.expect("readable")), [1.0, 2.0]);
+}
