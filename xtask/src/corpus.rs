@@ -5,8 +5,11 @@ use std::process::ExitCode;
 
 use comfy_table::Table;
 use globset::Glob;
-use metaneff_hlo::corpus::{Case, Outcome as CaseOutcome, Verdict, run_case, trace_case};
-use metaneff_hlo::options::ExecuteOptions;
+use metaneff_hlo::Difference;
+use metaneff_hlo::corpus::{
+    Case, Outcome as CaseOutcome, Verdict, first_difference, run_case, trace_case,
+};
+use metaneff_hlo::options::{DotRounding, ExecuteOptions, NarrowReduce};
 use serde::Serialize;
 
 use crate::Outcome;
@@ -28,6 +31,44 @@ pub(crate) struct Args {
     /// this one.
     #[arg(long, value_name = "CASE", conflicts_with = "filter")]
     trace: Option<String>,
+    /// How to compute.
+    #[arg(long, value_enum, default_value_t = Mode::Xla)]
+    mode: Mode,
+    /// With `--trace`: name the first instruction whose results differ from
+    /// those of this mode.
+    #[arg(long, value_enum, value_name = "MODE", requires = "trace")]
+    against: Option<Mode>,
+    /// With `--against`: how far results may be apart, relative to values above
+    /// one and absolute below.
+    #[arg(long, default_value_t = 0.0, requires = "against")]
+    tolerance: f64,
+}
+
+/// A named set of options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// As XLA on a CPU: denormals are flushed.
+    #[default]
+    Xla,
+    /// By the specification: denormals are kept.
+    Ieee,
+    /// As XLA, with the operands of matrix products rounded to bf16.
+    Bf16,
+    /// As XLA, with reductions of narrow types in f32.
+    Wide,
+}
+
+impl Mode {
+    fn options(self) -> ExecuteOptions {
+        let mut options = ExecuteOptions::as_xla();
+        match self {
+            Self::Xla => {}
+            Self::Ieee => return ExecuteOptions::default(),
+            Self::Bf16 => options.dot_rounding = DotRounding::Bf16,
+            Self::Wide => options.narrow_reduce = NarrowReduce::Wide,
+        }
+        options
+    }
 }
 
 #[derive(Serialize)]
@@ -52,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if cases.is_empty() {
         return Err(format!("no case of {} is selected", folder.display()).into());
     }
-    let options = ExecuteOptions::as_xla();
+    let options = args.mode.options();
     let mut outcomes = Vec::with_capacity(cases.len());
     for case in &cases {
         let outcome = run_case(case, &options);
@@ -93,7 +134,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn trace(case: &Case, args: &Args) -> Outcome {
-    let entries = trace_case(case, &ExecuteOptions::as_xla())?;
+    let options = args.mode.options();
+    let entries = trace_case(case, &options)?;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_BORDERS_ONLY);
     table.set_header([
@@ -130,5 +172,43 @@ fn trace(case: &Case, args: &Args) -> Outcome {
         std::fs::write(path, serde_json::to_vec_pretty(&entries)?)?;
     }
     shell::say(&table.to_string());
-    Ok(ExitCode::SUCCESS)
+    let outcome = run_case(case, &options);
+    let passed = outcome.verdict == Verdict::Passed;
+    shell::say(&match outcome.reason {
+        None => "the outputs are within the case's tolerance".to_owned(),
+        Some(reason) => format!("the outputs are not as in the case: {reason}"),
+    });
+    let mut differs = false;
+    if let Some(against) = args.against {
+        let found = first_difference(case, &options, &against.options(), args.tolerance)?;
+        differs = found.is_some();
+        shell::say(&found.map_or_else(
+            || "no instruction's results differ between the modes".to_owned(),
+            |difference| first_to_differ(&difference),
+        ));
+    }
+    Ok(if passed && !differs {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn first_to_differ(difference: &Difference) -> String {
+    let Difference {
+        step, left, right, ..
+    } = difference;
+    let Some(values) = &difference.values else {
+        return format!("step {step}: the modes part, {left} against {right}");
+    };
+    format!(
+        "step {step}: the first to differ is {left}: {} of {} elements of array {}, by {:e} at most; element {}: {:e} against {:e}",
+        values.differing,
+        values.elements,
+        values.array,
+        values.largest,
+        values.element,
+        values.left,
+        values.right
+    )
 }

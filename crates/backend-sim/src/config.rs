@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
+use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy, Rewrites};
 use metaneff_schema::cores::{CoreRange, CoreRangeError};
 use metaneff_schema::nrt::Status;
 
@@ -36,6 +36,8 @@ pub struct Numerics {
     pub dot_rounding: DotRounding,
     /// How reductions accumulate types narrower than 32 bits.
     pub narrow_reduce: NarrowReduce,
+    /// Whether a compiler's rewrites that change results count.
+    pub rewrites: Rewrites,
 }
 
 /// Time that calls take in addition to what they really take.
@@ -111,6 +113,7 @@ pub(crate) struct Config {
     pub(crate) host_memory_limit: u64,
     pub(crate) numerics: Numerics,
     pub(crate) step_budget: Option<u64>,
+    pub(crate) compute_memory_limit: Option<usize>,
     pub(crate) latency: Latency,
     pub(crate) execution_timeout: Option<Duration>,
     pub(crate) faults: FaultPlan,
@@ -220,6 +223,7 @@ impl Default for SimBuilder {
                 host_memory_limit: u64::MAX,
                 numerics: Numerics::default(),
                 step_budget: None,
+                compute_memory_limit: None,
                 latency: Latency::NONE,
                 execution_timeout: Some(DEFAULT_EXECUTION_TIMEOUT),
                 faults: FaultPlan::new(),
@@ -305,6 +309,20 @@ impl SimBuilder {
     /// How reductions accumulate types narrower than 32 bits.
     pub const fn narrow_reduce(mut self, narrow_reduce: NarrowReduce) -> Self {
         self.config.numerics.narrow_reduce = narrow_reduce;
+        self
+    }
+
+    /// Whether a compiler's rewrites that change results count.
+    pub const fn rewrites(mut self, rewrites: Rewrites) -> Self {
+        self.config.numerics.rewrites = rewrites;
+        self
+    }
+
+    /// Host memory, in bytes, that the intermediate values of one execution may
+    /// take; no limit unless set. An execution that needs more answers
+    /// `NRT_FAIL_HOST_MEM_ALLOC` and names the instruction.
+    pub const fn compute_memory_limit(mut self, bytes: usize) -> Self {
+        self.config.compute_memory_limit = Some(bytes);
         self
     }
 

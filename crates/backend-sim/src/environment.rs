@@ -16,6 +16,8 @@
 //! | `METANEFF_SIM_DENORMALS` | `ieee`, `ftz` | `ieee` | denormals kept, or flushed to zero |
 //! | `METANEFF_SIM_DOT` | `exact`, `bf16` | `exact` | rounding of the operands of matrix products |
 //! | `METANEFF_SIM_REDUCE` | `xla`, `wide` | `xla` | narrow types reduced as XLA does on a CPU, or in 32 bits |
+//! | `METANEFF_SIM_REWRITES` | `none`, `xla` | `none` | the module as it stands, or XLA's rewrites that change results |
+//! | `METANEFF_SIM_COMPUTE_MEMORY` | bytes, `KiB`, `MiB`, `GiB` | no limit | host memory for the intermediate values of one execution |
 //! | `METANEFF_SIM_STEPS` | number | no limit | instructions of one execution |
 //! | `METANEFF_SIM_LATENCY` | `us`, `ms`, `s` | `0us` | time added to an execution |
 //! | `METANEFF_SIM_LOAD_LATENCY` | `us`, `ms`, `s` | `0us` | time added to a load |
@@ -36,7 +38,7 @@
 
 use std::time::Duration;
 
-use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
+use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy, Rewrites};
 use metaneff_schema::cores::CoreRange;
 
 use crate::config::{Concurrency, ExtraNames, InputDump, SimBuilder};
@@ -134,6 +136,14 @@ pub const VARIABLES: &[Variable] = &[
     variable("METANEFF_SIM_REDUCE", "xla or wide", |b, v| {
         let modes = [("xla", NarrowReduce::Xla), ("wide", NarrowReduce::Wide)];
         choice(v, &modes).map(|m| b.narrow_reduce(m))
+    }),
+    variable("METANEFF_SIM_REWRITES", "none or xla", |b, v| {
+        let modes = [("none", Rewrites::None), ("xla", Rewrites::Xla)];
+        choice(v, &modes).map(|m| b.rewrites(m))
+    }),
+    variable("METANEFF_SIM_COMPUTE_MEMORY", SIZE, |b, v| {
+        let bytes = quantity::bytes(v).and_then(|bytes| bytes.try_into().ok());
+        some(bytes).map(|n| b.compute_memory_limit(n))
     }),
     variable("METANEFF_SIM_STEPS", "a number", |b, v| {
         some(v.parse().ok()).map(|n| b.step_budget(n))
@@ -348,6 +358,8 @@ mod tests {
             ("METANEFF_SIM_DENORMALS", "ftz"),
             ("METANEFF_SIM_DOT", "bf16"),
             ("METANEFF_SIM_REDUCE", "wide"),
+            ("METANEFF_SIM_REWRITES", "xla"),
+            ("METANEFF_SIM_COMPUTE_MEMORY", "1KiB"),
             ("METANEFF_SIM_STEPS", "1000"),
             ("METANEFF_SIM_LATENCY", "1ms"),
             ("METANEFF_SIM_LOAD_LATENCY", "2ms"),
@@ -380,6 +392,8 @@ mod tests {
         assert_eq!(config.numerics.denormals, Denormals::FlushToZero);
         assert_eq!(config.numerics.dot_rounding, DotRounding::Bf16);
         assert_eq!(config.numerics.narrow_reduce, NarrowReduce::Wide);
+        assert_eq!(config.numerics.rewrites, Rewrites::Xla);
+        assert_eq!(config.compute_memory_limit, Some(1024));
         assert_eq!(config.step_budget, Some(1000));
         let ms = Duration::from_millis;
         let latency = Latency::NONE.execute(ms(1)).load(ms(2)).transfer(ms(3));

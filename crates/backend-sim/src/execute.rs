@@ -148,6 +148,7 @@ impl Shared {
         let job = Job {
             numerics: self.config.numerics,
             step_budget: self.config.step_budget,
+            compute_memory_limit: self.config.compute_memory_limit,
             deadline: limit.and_then(|limit| start.checked_add(limit)),
             member: model
                 .world

@@ -4,7 +4,7 @@ use metaneff_hlo::array::{Array, ViewError};
 use metaneff_hlo::error::{ExecuteError, KernelError};
 use metaneff_hlo::ir::{GroupMode, Op};
 use metaneff_hlo::options::ExecuteOptions;
-use metaneff_hlo::{CollectiveError, Executable, Module};
+use metaneff_hlo::{COLLECTIVE_MATMUL, CollectiveError, Executable, Module};
 
 use crate::program::{Failure, Job, Outcome, Port, Program};
 use crate::world::Across;
@@ -72,7 +72,9 @@ impl Program for GraphProgram {
         options.denormals = job.numerics.denormals;
         options.dot_rounding = job.numerics.dot_rounding;
         options.narrow_reduce = job.numerics.narrow_reduce;
+        options.rewrites = job.numerics.rewrites;
         options.step_budget = job.step_budget;
+        options.memory_limit = job.compute_memory_limit;
         options.deadline = job.deadline;
         let seat = match (self.across, job.member) {
             (Some(across), Some(member)) => Some(member.sit(across).ok_or(Failure::Closed)?),
@@ -126,6 +128,9 @@ fn across(module: &Module) -> Option<Across> {
                 return Some(Across::Partitions);
             }
             Op::Collective(_) | Op::ReplicaId => found = Some(Across::Replicas),
+            Op::CustomCall(call) if call.target == COLLECTIVE_MATMUL => {
+                found = Some(Across::Replicas);
+            }
             _ => {}
         }
     }
@@ -151,7 +156,8 @@ fn failure(error: &ExecuteError) -> Failure {
             },
             _,
         ) => Failure::Peer(text),
-        (ExecuteError::View(ViewError::Memory { .. }), _)
+        (ExecuteError::MemoryLimit { .. }, _)
+        | (ExecuteError::View(ViewError::Memory { .. }), _)
         | (_, Some(KernelError::View(ViewError::Memory { .. }))) => Failure::Memory(text),
         (_, Some(KernelError::OutOfBounds { .. })) => Failure::OutOfBounds(text),
         _ => Failure::Other(text),

@@ -38,6 +38,7 @@ pub(crate) struct Port {
 pub(crate) struct Job<'a> {
     pub(crate) numerics: Numerics,
     pub(crate) step_budget: Option<u64>,
+    pub(crate) compute_memory_limit: Option<usize>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) member: Option<Member<'a>>,
 }

@@ -1,6 +1,7 @@
 //! Arrays and views of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{Pod, Zeroable};
 
@@ -52,6 +53,65 @@ pub enum ViewError {
         /// Bytes that were asked for.
         bytes: usize,
     },
+    /// An execution may not take as much memory.
+    #[error("{needed} bytes are needed where the memory limit is {limit}")]
+    Limit {
+        /// Bytes that values would take.
+        needed: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Bytes that the buffers of an execution take.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    used: AtomicUsize,
+    limit: usize,
+}
+
+impl Meter {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            used: AtomicUsize::new(0),
+            limit,
+        }
+    }
+}
+
+/// A share of a [`Meter`], held by a buffer for as long as it exists.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    meter: Arc<Meter>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// A share of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Limit`] if there is not as much left.
+    pub(crate) fn new(meter: &Arc<Meter>, bytes: usize) -> Result<Self, ViewError> {
+        let used = meter.used.fetch_add(bytes, Ordering::Relaxed);
+        // Gives the share back where it is too large.
+        let charge = Self {
+            meter: Arc::clone(meter),
+            bytes,
+        };
+        let needed = used.saturating_add(bytes);
+        let limit = meter.limit;
+        if needed > limit {
+            return Err(ViewError::Limit { needed, limit });
+        }
+        Ok(charge)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.meter.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Bytes, zeroed at first, aligned to [`ALIGNMENT`].
@@ -64,9 +124,16 @@ pub struct Buffer {
     /// Where the bytes start.
     start: usize,
     len: usize,
+    charge: Option<Charge>,
 }
 
 impl Buffer {
+    /// The same bytes, counted for as long as the buffer exists.
+    pub(crate) fn charged(mut self, charge: Option<Charge>) -> Self {
+        self.charge = charge;
+        self
+    }
+
     /// `len` bytes of 0.
     ///
     /// # Errors
@@ -81,7 +148,12 @@ impl Buffer {
             .map_err(|()| ViewError::Memory { bytes: len })?;
         let address = lines.as_ptr().addr();
         let start = address.next_multiple_of(ALIGNMENT) - address;
-        Ok(Self { lines, start, len })
+        Ok(Self {
+            lines,
+            start,
+            len,
+            charge: None,
+        })
     }
 
     /// A copy of `bytes`.

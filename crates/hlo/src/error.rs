@@ -122,6 +122,16 @@ pub enum ExecuteError {
         /// The budget.
         budget: u64,
     },
+    /// The values of the execution would take more memory than they may.
+    #[error("{site}: {needed} bytes are needed where the memory limit is {limit}")]
+    MemoryLimit {
+        /// The instruction that was to be executed.
+        site: Box<Site>,
+        /// Bytes that values would take, those of its result included.
+        needed: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The deadline has passed.
     #[error("{site}: the deadline has passed")]
     Deadline {

@@ -71,12 +71,17 @@ pub mod options;
 mod plan;
 mod rewrite;
 pub mod shape;
+mod trace;
 mod verify;
 mod world;
 
-pub use custom::{Call, CustomCallError, CustomCalls};
+pub use custom::{
+    COLLECTIVE_MATMUL, Call, CustomCallError, CustomCalls, REFUSED_TARGETS, RefusedTarget, TARGETS,
+    TargetInfo,
+};
 pub use exec::{Event, Executable, Execution};
 pub use ir::Module;
-pub use opcodes::{OPCODES, OpcodeInfo, opcode_table};
+pub use opcodes::{OPCODES, OpcodeInfo, REFUSED_OPCODES, RefusedOpcode, opcode_table};
+pub use trace::{Difference, ValueDifference};
 pub use verify::{Problem, VerifyError};
 pub use world::{CollectiveError, Device, World};

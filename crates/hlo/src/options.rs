@@ -1,10 +1,18 @@
 //! How to execute.
+//!
+//! Every option has a setting of the simulator and an environment variable of
+//! the same meaning; `metaneff-backend-sim` lists them.
 
 use std::time::Instant;
 
 use crate::world::Device;
 
 /// When a NaN is reported as a numerical error.
+///
+/// A device completes such an execution with status 1003
+/// (`NRT_EXEC_COMPLETED_WITH_NUM_ERR`) and gives the outputs all the same. It
+/// notices NaN in any tensor that its engines write, so that a NaN in a branch
+/// that is not selected counts too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NanPolicy {
@@ -18,6 +26,9 @@ pub enum NanPolicy {
 }
 
 /// What an index outside its array does.
+///
+/// A device ends an execution that addresses memory outside a tensor with
+/// status 1006 (`NRT_EXEC_OOB`), where XLA on a CPU clamps or drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OobPolicy {
@@ -29,6 +40,9 @@ pub enum OobPolicy {
 }
 
 /// What becomes of denormal numbers.
+///
+/// Public documents do not say what a device's engines do with them; compare
+/// both modes where it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denormals {
@@ -42,6 +56,9 @@ pub enum Denormals {
 }
 
 /// Rounding of the operands of `dot` and `convolution`.
+///
+/// A device's matrix engine multiplies `f32` operands slowly; the compiler's
+/// auto-cast rounds them to `bf16` unless it is switched off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DotRounding {
@@ -54,7 +71,7 @@ pub enum DotRounding {
 }
 
 /// How sums and products of types narrower than `f32` are accumulated by
-/// `reduce`.
+/// `reduce` and `reduce-window`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NarrowReduce {
@@ -66,13 +83,27 @@ pub enum NarrowReduce {
     Wide,
 }
 
+/// Whether results are those of the program that the module says, or of what a
+/// compiler makes of it where that differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rewrites {
+    /// Those of the module, by the specification.
+    #[default]
+    None,
+    /// Those of XLA's simplifier: an integer quotient by a power, `a / b^c`,
+    /// is `a * b^-c`, which is 0 wherever `c` is positive and `b` no unit.
+    Xla,
+}
+
 impl ExecuteOptions {
     /// What XLA does on a CPU: the default but for denormals, which are
-    /// flushed.
+    /// flushed, and for rewrites that change results.
     #[must_use]
     pub fn as_xla() -> Self {
         Self {
             denormals: Denormals::FlushToZero,
+            rewrites: Rewrites::Xla,
             ..Self::default()
         }
     }
@@ -92,9 +123,17 @@ pub struct ExecuteOptions {
     pub dot_rounding: DotRounding,
     /// How `reduce` accumulates types narrower than `f32`.
     pub narrow_reduce: NarrowReduce,
-    /// Instructions to execute at most, those of loop bodies each time;
-    /// `None` for no limit.
+    /// Whether a compiler's rewrites count.
+    pub rewrites: Rewrites,
+    /// Instructions to execute at most, those of loop bodies and called
+    /// computations each time; `None` for no limit. A device has no such
+    /// budget: it ends an endless loop at the execution's time limit.
     pub step_budget: Option<u64>,
+    /// Bytes that the values of the execution's instructions may take at any
+    /// time; `None` for no limit. Inputs, constants and the scratch memory of
+    /// single instructions do not count. A device refuses to load a model
+    /// that does not fit its memory.
+    pub memory_limit: Option<usize>,
     /// When to give up.
     pub deadline: Option<Instant>,
     /// The place of this execution among others, with which it meets in

@@ -2,7 +2,7 @@
 
 use crate::attributes::{Comparison, Direction, Monoid};
 use crate::ir::{BinaryOp, Computation, ComputationIndex, InstructionIndex, Module, Op};
-use crate::lanes::Program;
+use crate::lanes::{Effort, Program};
 
 /// How a module is executed.
 #[derive(Debug)]
@@ -42,13 +42,14 @@ impl Plan {
     pub(crate) fn new(module: &Module) -> Self {
         let mut regions: Vec<Option<RegionPlan>> = Vec::new();
         regions.resize_with(module.computations().len(), || None);
+        let mut effort = Effort::new(module.instruction_count());
         for computation in module.computations() {
             for instruction in computation.instructions() {
                 if calls_on_scalars(instruction.op()) {
                     for index in instruction.op().computations() {
                         let region = &mut regions[index.get()];
                         if region.is_none() {
-                            *region = Some(RegionPlan::new(module, index));
+                            *region = Some(RegionPlan::new(module, index, &mut effort));
                         }
                     }
                 }
@@ -126,14 +127,14 @@ impl ComputationPlan {
 }
 
 impl RegionPlan {
-    fn new(module: &Module, index: ComputationIndex) -> Self {
+    fn new(module: &Module, index: ComputationIndex, effort: &mut Effort) -> Self {
         let computation = module.computation(index);
         Self {
             monoid: monoid(computation),
             replaces: computation.parameters().len() == 2
                 && computation.root() == computation.parameters()[1],
             comparison: comparison(computation),
-            program: Program::compile(module, index),
+            program: Program::compile(module, index, effort),
         }
     }
 }

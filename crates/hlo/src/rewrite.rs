@@ -1,14 +1,14 @@
-//! Rewrites of XLA's compiler that change results, so that goldens of compiled
-//! modules are met.
+//! Rewrites of XLA's compiler that change results, marked, so that goldens of
+//! compiled modules are met where the options ask for them.
 
 use std::sync::Arc;
 
 use crate::ir::{BinaryOp, Computation, Instruction, Module, Op};
 
-/// The module as XLA's compiler would have it: a division by a power becomes
-/// a product with the power of the negated exponent. That is the same for
-/// floating-point numbers but for rounding, and left as it is there; for
-/// integers it is 0 wherever the exponent is positive.
+/// The module with divisions by powers as instructions of three operands.
+/// XLA's compiler makes a product with the power of the negated exponent of
+/// them. That is the same for floating-point numbers but for rounding, and left
+/// as it is there; for integers it is 0 wherever the exponent is positive.
 pub(crate) fn as_compiled(module: Arc<Module>) -> Arc<Module> {
     let applies = |computation: &Computation| {
         computation

@@ -11,4 +11,6 @@ mod outcome;
 
 pub use case::{Case, CaseError, NpyError, Tensor, Tolerance};
 pub use compare::{Comparison, compare};
-pub use outcome::{CaseFailure, Outcome, TraceEntry, Verdict, run_case, trace_case};
+pub use outcome::{
+    CaseFailure, Outcome, TraceEntry, Verdict, first_difference, run_case, trace_case,
+};

@@ -11,6 +11,7 @@ use crate::exec::{Event, Executable, Execution};
 use crate::ir::Module;
 use crate::numerics::Numeric;
 use crate::options::ExecuteOptions;
+use crate::trace::Difference;
 use crate::verify::{Problem, VerifyError};
 use crate::world::World;
 
@@ -109,6 +110,24 @@ pub fn trace_case(case: &Case, options: &ExecuteOptions) -> Result<Vec<TraceEntr
     Ok(entries)
 }
 
+/// Runs a case of one device under two sets of options and names the first
+/// instruction whose results differ, as [`Executable::first_difference`] does.
+///
+/// # Errors
+///
+/// [`CaseFailure`] if the case cannot be read or executed.
+pub fn first_difference(
+    case: &Case,
+    left: &ExecuteOptions,
+    right: &ExecuteOptions,
+    tolerance: f64,
+) -> Result<Option<Difference>, CaseFailure> {
+    let executable = executable(case)?;
+    let inputs = inputs(case, 0, executable.module())?;
+    let bytes: Vec<&[u8]> = inputs.iter().map(Array::bytes).collect();
+    Ok(executable.first_difference(&bytes, left, right, tolerance)?)
+}
+
 /// Why a case did not pass.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -173,7 +192,11 @@ impl CaseFailure {
             Self::Verify(error) => {
                 matches!(
                     error.problem(),
-                    Some(Problem::Opcode | Problem::Unsupported { .. })
+                    Some(
+                        Problem::Opcode
+                            | Problem::RefusedOpcode { .. }
+                            | Problem::Unsupported { .. }
+                    )
                 )
             }
             Self::Execute(error) => matches!(

@@ -1,6 +1,8 @@
 //! Targets of custom calls.
 
 mod neuron;
+mod resize;
+mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,6 +10,11 @@ use std::sync::Arc;
 
 use crate::array::{ArrayView, ArrayViewMut, ViewError};
 use crate::error::KernelError;
+
+pub use table::{REFUSED_TARGETS, RefusedTarget, TARGETS, TargetInfo};
+
+/// The target that gathers from the world of the execution before it multiplies.
+pub const COLLECTIVE_MATMUL: &str = "AwsNeuronCollectiveMatmul";
 
 /// Why a custom call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +25,14 @@ pub enum CustomCallError {
     UnknownTarget {
         /// The name.
         target: String,
+    },
+    /// The target is known but not executed.
+    #[error("target `{target}` is not supported: {reason}")]
+    RefusedTarget {
+        /// The name.
+        target: String,
+        /// Why.
+        reason: &'static str,
     },
     /// The call does not suit its target.
     #[error("target `{target}`: {what}: expected {expected}, found {found}")]
@@ -83,35 +98,66 @@ type Target =
 /// Targets of custom calls, by name.
 ///
 /// The default has those that Neuron's front ends emit and whose meaning is
-/// public; [`names`](Self::names) lists them.
+/// public: [`TARGETS`] lists them with their sources, [`REFUSED_TARGETS`] those
+/// that are not executed, and why. A target that is registered is called
+/// whatever else is known of its name.
 ///
-/// | target | operands; configuration | result | emitted by |
-/// |---|---|---|---|
-/// | `AwsNeuronTopK` | array; `k` | the `k` largest of the last dimension in falling order, ties by the lower index, and their indices | torch-neuronx (`torch.topk`), nkipy |
-/// | `AwsNeuronArgMax`, `AwsNeuronArgMin` | array; dimension | index of the first extremum, NaN first | torch-neuronx, transformers-neuronx |
-/// | `AwsNeuronSoftmax` | array; dimension | softmax | torch-neuronx, transformers-neuronx |
-/// | `AwsNeuronSoftmaxBackward` | gradient, softmax; dimension | gradient of the input | torch-neuronx |
-/// | `AwsNeuronRmsNorm` | array, weight, epsilon; dimension | normalised array times the weight | transformers-neuronx, neuronx-distributed (`CustomRMSNorm`) |
-/// | `AwsNeuronGelu`, `AwsNeuronGeluApprxTanh` | array | GELU by erf, by tanh | torch-neuronx, transformers-neuronx |
-/// | `AwsNeuronGeluBackward` | gradient, array | gradient of the input, by erf | torch-neuronx |
-/// | `AwsNeuronSilu`, `AwsNeuronSiluBackward` | array; gradient, array | SiLU, gradient of its input | neuronx-cc's list of targets |
-/// | `AwsNeuronErf` | array | error function | neuronx-cc's list of targets |
-/// | `AwsNeuronTransferWithStaticRing`, `AwsNeuronLNCShardingConstraint`, `AwsNeuronModuleMarkerStart-Forward` and its kin, `NeuronBoundaryMarker-Start`, `-End` | arrays | the operands | torch-neuronx, neuronx-distributed, transformers-neuronx |
+/// The version of the custom call's interface does not count: Neuron's front
+/// ends leave it unspecified (0).
 ///
 /// # Examples
 ///
+/// An executor with one more target:
+///
 /// ```
-/// use metaneff_hlo::CustomCalls;
+/// use metaneff_hlo::{CustomCalls, Executable, Module, options::ExecuteOptions};
+/// use metaneff_schema::xla::{
+///     HloComputationProto, HloInstructionProto, HloModuleProto, PrimitiveType, ShapeProto,
+/// };
 ///
 /// let mut targets = CustomCalls::default();
 /// targets.register("Twice", |call, results| {
-///     let input = call.operands[0].values::<f32>()?;
-///     for (out, x) in results[0].values_mut::<f32>()?.iter_mut().zip(input) {
+///     let [input] = call.operands else {
+///         return Err(call.mismatch("number of operands", 1, call.operands.len()));
+///     };
+///     for (out, x) in results[0].values_mut::<f32>()?.iter_mut().zip(input.values::<f32>()?) {
 ///         *out = 2.0 * x;
 ///     }
 ///     Ok(())
 /// });
 /// assert!(targets.names().any(|name| name == "Twice"));
+///
+/// // The module that has `Twice` of a parameter as its result.
+/// let shape = ShapeProto {
+///     element_type: PrimitiveType::F32.into(),
+///     dimensions: vec![2],
+///     ..ShapeProto::default()
+/// };
+/// let parameter = HloInstructionProto {
+///     opcode: "parameter".into(),
+///     shape: Some(shape.clone()),
+///     ..HloInstructionProto::default()
+/// };
+/// let twice = HloInstructionProto {
+///     opcode: "custom-call".into(),
+///     custom_call_target: "Twice".into(),
+///     shape: Some(shape),
+///     id: 1,
+///     operand_ids: vec![0],
+///     ..HloInstructionProto::default()
+/// };
+/// let entry = HloComputationProto {
+///     instructions: vec![parameter, twice],
+///     root_id: 1,
+///     ..HloComputationProto::default()
+/// };
+/// let module = HloModuleProto { computations: vec![entry], ..HloModuleProto::default() };
+///
+/// let executable = Executable::new(Module::verify(&module)?).with_custom_calls(targets);
+/// let input: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let execution = executable.execute(&[&input], &ExecuteOptions::default())?;
+/// assert_eq!(execution.outputs[0].values::<f32>()?, [3.0, -4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct CustomCalls {
@@ -146,14 +192,25 @@ impl CustomCalls {
         self.targets.keys().map(String::as_str)
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.targets.contains_key(name)
+    }
+
     pub(crate) fn call(
         &self,
         call: Call<'_>,
         results: &mut [ArrayViewMut<'_>],
     ) -> Result<(), CustomCallError> {
         let target = self.targets.get(call.target);
-        let target = target.ok_or_else(|| CustomCallError::UnknownTarget {
-            target: call.target.to_owned(),
+        let target = target.ok_or_else(|| {
+            let name = call.target.to_owned();
+            match table::refused(call.target) {
+                Some(refused) => CustomCallError::RefusedTarget {
+                    target: name,
+                    reason: refused.reason,
+                },
+                None => CustomCallError::UnknownTarget { target: name },
+            }
         })?;
         target(call, results)
     }

@@ -6,13 +6,14 @@ use crate::kernels::{Context, top_k};
 use crate::numerics::{Numeric, RealMath, convert};
 use crate::options::ExecuteOptions;
 
+use super::resize::{Kernel, resize, resize_gradient};
 use super::{Call, CustomCallError, CustomCalls};
 
-type Done = Result<(), CustomCallError>;
-type Outs<'o, 'v> = &'o mut [ArrayViewMut<'v>];
+pub(super) type Done = Result<(), CustomCallError>;
+pub(super) type Outs<'o, 'v> = &'o mut [ArrayViewMut<'v>];
 
 /// Targets that give their operands back: hints to the compiler.
-const IDENTITIES: [&str; 8] = [
+const IDENTITIES: [&str; 10] = [
     "AwsNeuronTransferWithStaticRing",
     "AwsNeuronLNCShardingConstraint",
     "AwsNeuronModuleMarkerStart-Forward",
@@ -21,11 +22,22 @@ const IDENTITIES: [&str; 8] = [
     "AwsNeuronModuleMarkerEnd-Backward",
     "NeuronBoundaryMarker-Start",
     "NeuronBoundaryMarker-End",
+    "Sharding",
+    "TorchNeuronStartBackward",
 ];
 
 pub(super) fn register(targets: &mut CustomCalls) {
     for name in IDENTITIES {
         targets.register(name, identity);
+    }
+    let kernels = [("Nearest", Kernel::Nearest), ("Bilinear", Kernel::Bilinear)];
+    for (name, kernel) in kernels {
+        targets.register(format!("Resize{name}"), move |call, outs| {
+            resize(call, outs, kernel)
+        });
+        targets.register(format!("Resize{name}Grad"), move |call, outs| {
+            resize_gradient(call, outs, kernel)
+        });
     }
     targets.register("AwsNeuronTopK", neuron_top_k);
     targets.register("AwsNeuronArgMax", |call, outs| {
@@ -249,8 +261,12 @@ fn unary(call: Call<'_>, outs: Outs<'_, '_>, function: impl Fn(f64) -> f64) -> D
     narrow(&values, out)
 }
 
-/// The gradient, operand 0, times the slope at operand 1.
+/// The slope at the operand; of two operands the first, a gradient, times the
+/// slope at the second.
 fn backward(call: Call<'_>, outs: Outs<'_, '_>, slope: impl Fn(f64) -> f64) -> Done {
+    if call.operands.len() == 1 {
+        return unary(call, outs, slope);
+    }
     let ([gradient, operand], [out]) = (call.operands, outs) else {
         return Err(operands(call, 2));
     };
@@ -265,14 +281,14 @@ fn backward(call: Call<'_>, outs: Outs<'_, '_>, slope: impl Fn(f64) -> f64) -> D
 }
 
 /// The elements as `f64`.
-fn wide(view: ArrayView<'_>) -> Result<Vec<f64>, CustomCallError> {
+pub(super) fn wide(view: ArrayView<'_>) -> Result<Vec<f64>, CustomCallError> {
     with_element!(view.element(), T => {
         Ok(view.values::<T>()?.iter().map(|value| value.to_f64()).collect())
     })
 }
 
 /// Rounds values to the element type of `out`.
-fn narrow(values: &[f64], out: &mut ArrayViewMut<'_>) -> Done {
+pub(super) fn narrow(values: &[f64], out: &mut ArrayViewMut<'_>) -> Done {
     let buffer = Buffer::copied(bytemuck::cast_slice(values))?;
     let source = ArrayView::new(ElementType::F64, out.dims(), buffer.bytes())?;
     convert(source, out.reborrow())?;
@@ -324,7 +340,7 @@ fn counts(call: Call<'_>, expected: usize, found: usize) -> Done {
     }
 }
 
-fn operands(call: Call<'_>, expected: usize) -> CustomCallError {
+pub(super) fn operands(call: Call<'_>, expected: usize) -> CustomCallError {
     call.mismatch(
         "number of operands, with one result",
         expected,

@@ -1,14 +1,17 @@
 //! Collectives, over the world of the options.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::array::Buffer;
-use crate::ir::{Collective, CollectiveGroups, CollectiveKind, ComputationIndex, Op};
-use crate::kernels::Region;
-use crate::shape::ArrayShape;
+use crate::array::{ArrayView, Buffer};
+use crate::attributes::DotDims;
+use crate::custom::Call;
+use crate::ir::{Collective, CollectiveGroups, CollectiveKind, ComputationIndex, GroupMode, Op};
+use crate::kernels::{self, Region};
+use crate::shape::{ArrayShape, Shape};
 use crate::world::{CollectiveError, Contribution, Device};
 
-use super::run::{Fault, Frame, Run};
+use super::run::{Fault, Frame, Run, arrays_of};
 use super::value::Value;
 
 impl<'a> Run<'a> {
@@ -63,7 +66,11 @@ impl<'a> Run<'a> {
             .iter()
             .position(|&id| id == device.id())
             .unwrap_or_default();
-        let results = frame.results()?;
+        let results = match frame.instruction.shape() {
+            // Operands come before the result.
+            Shape::Tuple(elements) if collective.starts => arrays_of(&elements[1])?,
+            shape => arrays_of(shape)?,
+        };
         match &collective.kind {
             CollectiveKind::AllReduce { reducer } => {
                 let mut buffers = Vec::new();
@@ -77,7 +84,7 @@ impl<'a> Run<'a> {
                 for (index, shape) in results.iter().enumerate() {
                     let whole = self.combined(*reducer, frame.array(index)?, &brought, index)?;
                     let parts = parts(frame.array(index)?, *dimension, group.len(), whole.bytes())?;
-                    buffers.push(joined(&[parts[place].as_slice()], 1, shape)?);
+                    buffers.push(self.joined(&[parts[place].as_slice()], 1, shape)?);
                     self.pool.give_buffer(whole);
                 }
                 self.written(&results, buffers, |_, _| Ok(()))
@@ -89,7 +96,7 @@ impl<'a> Run<'a> {
                         .iter()
                         .map(|operands| operands[index].as_slice())
                         .collect();
-                    buffers.push(joined(&all, outer(shape, *dimension), shape)?);
+                    buffers.push(self.joined(&all, outer(shape, *dimension), shape)?);
                 }
                 self.written(&results, buffers, |_, _| Ok(()))
             }
@@ -103,7 +110,7 @@ impl<'a> Run<'a> {
                     received.push(parts[place].clone());
                 }
                 let received: Vec<&[u8]> = received.iter().map(Vec::as_slice).collect();
-                let buffer = joined(&received, outer(shape, *dimension), shape)?;
+                let buffer = self.joined(&received, outer(shape, *dimension), shape)?;
                 self.written(&results, vec![buffer], |_, _| Ok(()))
             }
             CollectiveKind::AllToAll { dimension: None } => {
@@ -112,7 +119,7 @@ impl<'a> Run<'a> {
                 }
                 let buffers = brought
                     .iter()
-                    .map(|operands| Buffer::copied(&operands[place]));
+                    .map(|operands| self.pool.copy(&operands[place]));
                 let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
                 // Tuples of one element stay tuples.
                 Ok(Value::Tuple(buffers.into_iter().map(Value::from).collect()))
@@ -132,6 +139,86 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// `AwsNeuronCollectiveMatmul`: the rows that all devices hold of the left
+    /// matrix, times the right one.
+    pub(super) fn collective_matmul(
+        &mut self,
+        frame: &Frame<'_, 'a>,
+        call: Call<'_>,
+    ) -> Result<Value<'a>, Fault> {
+        let fail = |what, expected: &dyn Display, found: &dyn Display| {
+            Fault::CustomCall(call.mismatch(what, expected, found))
+        };
+        let text = String::from_utf8_lossy(call.config);
+        let setting = |name: &'static str, default| {
+            let value = text.split(',').find_map(|part| {
+                let (key, value) = part.trim().split_once('=')?;
+                (key == name).then_some(value)
+            });
+            value.map_or(Ok(default), |value| {
+                let number: Result<usize, _> = value.trim().parse();
+                number.map_err(|_| fail(name, &"a number", &value))
+            })
+        };
+        let contracted = setting("rhs_contracting_dim", 0)?;
+        let degree = setting("tp_degree", 1)?;
+        let groups = setting("num_groups", 1)?;
+        if groups != 1 {
+            return Err(fail("num_groups", &1, &groups));
+        }
+        let (lhs, rhs, result) = (frame.array(0)?, frame.array(1)?, frame.result()?);
+        let matrices = [lhs, rhs, result].iter().all(|shape| shape.rank() == 2);
+        if !matrices || frame.operands.len() != 2 || contracted > 1 {
+            return Err(fail("operands", &"two matrices", &text));
+        }
+        let rows = lhs.dims()[0].checked_mul(degree);
+        let expected = [rows.unwrap_or(usize::MAX), rhs.dims()[1 - contracted]];
+        if result.dims() != expected || lhs.dims()[1] != rhs.dims()[contracted] {
+            return Err(fail(
+                "dimensions of the result",
+                &format_args!("{expected:?}"),
+                result,
+            ));
+        }
+        let device = self.device();
+        let all = CollectiveGroups {
+            mode: GroupMode::CrossReplica,
+            groups: Vec::new(),
+            channel: 0,
+        };
+        let group = device.group(&all).map_err(Fault::Collective)?;
+        if group.len() != degree {
+            return Err(wrong_parts(degree, group.len()));
+        }
+        let own = Arc::new(vec![frame.view(0)?.bytes().to_vec()]);
+        let round = self.next_round(frame);
+        let brought = device
+            .meet(round.0, round.1, &group, own, self.options().deadline)
+            .map_err(Fault::Collective)?;
+        let gathered = ArrayShape::new(lhs.element(), [expected[0], lhs.dims()[1]])
+            .map_err(|_| wrong_parts(degree, group.len()))?;
+        let parts: Vec<&[u8]> = brought.iter().map(|part| part[0].as_slice()).collect();
+        let whole = self.joined(&parts, 1, &gathered)?;
+        let dims = DotDims {
+            lhs_contracting: vec![1],
+            rhs_contracting: vec![contracted],
+            lhs_batch: Vec::new(),
+            rhs_batch: Vec::new(),
+        };
+        let value = self.filled(result, |out, run| {
+            let whole = ArrayView::new(gathered.element(), gathered.dims(), whole.bytes())?;
+            Ok(kernels::dot(
+                whole,
+                frame.view(1)?,
+                &dims,
+                out,
+                run.context(),
+            )?)
+        })?;
+        self.pool.give_buffer(whole);
+        Ok(value)
+    }
+
     /// What the device at `source` brought; zeros if there is none.
     fn received(
         &mut self,
@@ -142,11 +229,35 @@ impl<'a> Run<'a> {
         let mut buffers = Vec::with_capacity(results.len());
         for (index, shape) in results.iter().enumerate() {
             buffers.push(match source {
-                Some(source) => Buffer::copied(&brought[source][index])?,
-                None => Buffer::zeroed(shape.byte_size())?,
+                Some(source) => self.pool.copy(&brought[source][index])?,
+                None => self.pool.zeros(shape.byte_size())?,
             });
         }
         self.written(results, buffers, |_, _| Ok(()))
+    }
+
+    /// Arrays of `rows` rows each, joined row by row into one of `shape`.
+    fn joined(
+        &mut self,
+        arrays: &[&[u8]],
+        rows: usize,
+        shape: &ArrayShape,
+    ) -> Result<Buffer, Fault> {
+        let total: usize = arrays.iter().map(|array| array.len()).sum();
+        if total != shape.byte_size() {
+            return Err(wrong_parts(total, arrays.len()));
+        }
+        let mut buffer = self.pool.take(total)?;
+        let mut rest = buffer.bytes_mut();
+        for row in 0..rows {
+            for array in arrays {
+                let width = array.len() / rows;
+                let (target, after) = rest.split_at_mut(width);
+                target.copy_from_slice(&array[row * width..(row + 1) * width]);
+                rest = after;
+            }
+        }
+        Ok(buffer)
     }
 
     /// Operand `index` of all devices, reduced in the order of the group.
@@ -158,7 +269,7 @@ impl<'a> Run<'a> {
         index: usize,
     ) -> Result<Buffer, Fault> {
         let lanes = shape.element_count();
-        let mut accumulator = Buffer::copied(&brought[0][index])?;
+        let mut accumulator = self.pool.copy(&brought[0][index])?;
         let mut next = self.pool.take(shape.byte_size())?;
         self.with_region(reducer, |region: &mut dyn Region| {
             for operands in &brought[1..] {
@@ -204,20 +315,4 @@ fn parts(
         }
     }
     Ok(parts)
-}
-
-/// Arrays of `rows` rows each, joined row by row into one of `shape`.
-fn joined(arrays: &[&[u8]], rows: usize, shape: &ArrayShape) -> Result<Buffer, Fault> {
-    let total: usize = arrays.iter().map(|array| array.len()).sum();
-    if total != shape.byte_size() {
-        return Err(wrong_parts(total, arrays.len()));
-    }
-    let mut bytes = Vec::with_capacity(total);
-    for row in 0..rows {
-        for array in arrays {
-            let width = array.len() / rows;
-            bytes.extend_from_slice(&array[row * width..(row + 1) * width]);
-        }
-    }
-    Ok(Buffer::copied(&bytes)?)
 }

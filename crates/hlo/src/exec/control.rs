@@ -1,11 +1,12 @@
 //! Which code executes which instruction, and control flow.
 
 use crate::array::{ArrayView, ArrayViewMut, Buffer};
-use crate::custom::Call;
+use crate::custom::{COLLECTIVE_MATMUL, Call};
 use crate::element::{ElementType, Pred};
 use crate::ir::{BinaryOp, ComputationIndex, CustomCall, Op, UnaryOp};
 use crate::kernels;
 use crate::lanes::{LaneOp, apply, lane_op};
+use crate::options::Rewrites;
 use crate::shape::Shape;
 
 use super::run::{Fault, Frame, Run};
@@ -24,9 +25,26 @@ impl<'a> Run<'a> {
             Op::Call { computation } | Op::Fusion { computation } => {
                 Ok(self.call(*computation, std::mem::take(frame.operands))?)
             }
+            Op::AsyncStart { computation } => {
+                let operands = std::mem::take(frame.operands);
+                let result = self.call(*computation, operands.clone())?;
+                self.started(&frame, vec![Value::Tuple(operands), result])
+            }
+            Op::CopyStart => {
+                let operand = frame.operands[0].clone();
+                self.started(&frame, vec![operand.clone(), operand])
+            }
             Op::DivideByPower => self.divide_by_power(&frame),
             Op::While { condition, body } => self.while_loop(frame, *condition, *body),
             Op::Conditional { branches } => self.conditional(frame, branches),
+            Op::Collective(collective) if collective.starts => {
+                let result = self.collective(&frame, collective)?;
+                let operands = match frame.operands.len() {
+                    1 => frame.operands[0].clone(),
+                    _ => Value::Tuple(frame.operands.clone()),
+                };
+                self.started(&frame, vec![operands, result])
+            }
             Op::Collective(collective) => self.collective(&frame, collective),
             Op::CustomCall(call) => self.custom_call(&frame, call),
             Op::PartitionId | Op::ReplicaId => self.device_id(&frame),
@@ -104,34 +122,40 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
+    /// The value of an instruction that starts what it has finished already:
+    /// `elements`, and contexts of zeros where the shape has more.
+    fn started(
+        &mut self,
+        frame: &Frame<'_, 'a>,
+        mut elements: Vec<Value<'a>>,
+    ) -> Result<Value<'a>, Fault> {
+        let shapes = frame.instruction.shape().as_tuple().unwrap_or_default();
+        for shape in shapes.iter().skip(elements.len()) {
+            let mut buffers = shape
+                .leaves()
+                .iter()
+                .map(|leaf| self.pool.zeros(leaf.byte_size()))
+                .collect::<Result<Vec<_>, _>>()?
+                .into_iter();
+            elements.push(nested(shape, &mut buffers));
+        }
+        Ok(Value::Tuple(elements))
+    }
+
     fn divide_by_power(&mut self, frame: &Frame<'_, 'a>) -> Result<Value<'a>, Fault> {
         let (dividend, base, exponent) = (frame.view(0)?, frame.view(1)?, frame.view(2)?);
         let (result, context) = (frame.result()?, self.context());
-        let binary = |op| LaneOp::Binary(op);
-        let negated = self.filled(result, |out, _| {
-            Ok(apply(
-                LaneOp::Unary(UnaryOp::Negate),
-                &[exponent],
-                out,
-                context,
-            )?)
-        })?;
-        let power = self.filled(result, |out, _| {
-            Ok(apply(
-                binary(BinaryOp::Power),
-                &[base, negated.view(result)?],
-                out,
-                context,
-            )?)
-        })?;
-        self.filled(result, |out, _| {
-            Ok(apply(
-                binary(BinaryOp::Multiply),
-                &[dividend, power.view(result)?],
-                out,
-                context,
-            )?)
-        })
+        let mut computed = |op, args: &[ArrayView<'_>]| {
+            self.filled(result, |out, _| Ok(apply(op, args, out, context)?))
+        };
+        let (power, divide, multiply) = (BinaryOp::Power, BinaryOp::Divide, BinaryOp::Multiply);
+        if context.options.rewrites == Rewrites::None {
+            let power = computed(LaneOp::Binary(power), &[base, exponent])?;
+            return computed(LaneOp::Binary(divide), &[dividend, power.view(result)?]);
+        }
+        let negated = computed(LaneOp::Unary(UnaryOp::Negate), &[exponent])?;
+        let power = computed(LaneOp::Binary(power), &[base, negated.view(result)?])?;
+        computed(LaneOp::Binary(multiply), &[dividend, power.view(result)?])
     }
 
     fn custom_call(
@@ -147,6 +171,14 @@ impl<'a> Run<'a> {
             .iter()
             .map(|(shape, bytes)| ArrayView::new(shape.element(), shape.dims(), bytes))
             .collect::<Result<Vec<_>, _>>()?;
+        let call = Call {
+            target: &custom.target,
+            config: &custom.config,
+            operands: &operands,
+        };
+        if call.target == COLLECTIVE_MATMUL && !self.targets.has(COLLECTIVE_MATMUL) {
+            return self.collective_matmul(frame, call);
+        }
         let shape = frame.instruction.shape();
         let results = shape.leaves();
         let mut buffers = results
@@ -160,11 +192,6 @@ impl<'a> Run<'a> {
                 ArrayViewMut::new(result.element(), result.dims(), buffer.bytes_mut())
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let call = Call {
-            target: &custom.target,
-            config: &custom.config,
-            operands: &operands,
-        };
         self.targets
             .call(call, &mut outs)
             .map_err(Fault::CustomCall)?;

@@ -124,15 +124,20 @@ impl<'a> Frame<'_, 'a> {
 
     /// Shapes of the result's arrays: the one it is, or those of the tuple.
     pub(super) fn results(&self) -> Result<Vec<&'a ArrayShape>, Fault> {
-        match self.instruction.shape() {
-            Shape::Tuple(elements) => elements.iter().map(as_array).collect(),
-            shape => Ok(vec![as_array(shape)?]),
-        }
+        arrays_of(self.instruction.shape())
     }
 
     /// Operand `index`, of which the frame keeps a token.
     pub(super) fn take(&mut self, index: usize) -> Value<'a> {
         std::mem::replace(&mut self.operands[index], Value::Token)
+    }
+}
+
+/// The array that a shape is, or those of the tuple.
+pub(super) fn arrays_of(shape: &Shape) -> Result<Vec<&ArrayShape>, Fault> {
+    match shape {
+        Shape::Tuple(elements) => elements.iter().map(as_array).collect(),
+        shape => Ok(vec![as_array(shape)?]),
     }
 }
 
@@ -157,7 +162,7 @@ impl<'a> Run<'a> {
             plan,
             targets,
             options,
-            pool,
+            pool: pool.limited(options.memory_limit),
             steps: 0,
             numerical_error: false,
             observer,
@@ -188,6 +193,9 @@ impl<'a> Run<'a> {
     }
 
     /// Executes a computation.
+    ///
+    /// An untrusted module nests calls no deeper than verification allows, and
+    /// each takes a frame of this function only: what is large lies on the heap.
     pub(super) fn call(
         &mut self,
         index: ComputationIndex,
@@ -389,9 +397,7 @@ impl<'a> Run<'a> {
             },
             borrowed @ Data::Borrowed(_) => borrowed,
         };
-        let mut buffer = self.pool.take(data.bytes().len())?;
-        buffer.bytes_mut().copy_from_slice(data.bytes());
-        Ok(buffer)
+        Ok(self.pool.copy(data.bytes())?)
     }
 }
 
@@ -416,6 +422,13 @@ fn site(computation: &Computation, instruction: &Instruction) -> Box<Site> {
 
 fn named(fault: Fault, computation: &Computation, instruction: &Instruction) -> ExecuteError {
     match fault {
+        Fault::Kernel(KernelError::View(ViewError::Limit { needed, limit })) => {
+            ExecuteError::MemoryLimit {
+                site: site(computation, instruction),
+                needed,
+                limit,
+            }
+        }
         Fault::Kernel(source) => ExecuteError::Kernel {
             site: site(computation, instruction),
             source,

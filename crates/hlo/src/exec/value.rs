@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::array::{ArrayView, Buffer, ViewError};
+use crate::array::{ArrayView, Buffer, Charge, Meter, ViewError};
 use crate::element::ElementType;
 use crate::ir::Literal;
 use crate::shape::{ArrayShape, Shape};
@@ -92,19 +92,47 @@ impl Value<'_> {
 pub(crate) struct Pool {
     buffers: HashMap<usize, Vec<Buffer>>,
     held: usize,
+    /// What buffers that are taken count towards.
+    meter: Option<Arc<Meter>>,
 }
 
 /// Bytes that a pool holds at most.
 const POOL_LIMIT: usize = 256 << 20;
 
 impl Pool {
+    /// The same buffers for an execution within `limit`.
+    pub(crate) fn limited(mut self, limit: Option<usize>) -> Self {
+        self.meter = limit.map(|limit| Arc::new(Meter::new(limit)));
+        self
+    }
+
     /// A buffer of `len` bytes of any value.
     pub(crate) fn take(&mut self, len: usize) -> Result<Buffer, ViewError> {
-        if let Some(buffer) = self.buffers.get_mut(&len).and_then(Vec::pop) {
-            self.held -= len;
-            return Ok(buffer);
-        }
-        Buffer::zeroed(len)
+        let charge = self.meter.as_ref().map(|meter| Charge::new(meter, len));
+        let charge = charge.transpose()?;
+        let reused = self.buffers.get_mut(&len).and_then(Vec::pop);
+        let buffer = match reused {
+            Some(buffer) => {
+                self.held -= len;
+                buffer
+            }
+            None => Buffer::zeroed(len)?,
+        };
+        Ok(buffer.charged(charge))
+    }
+
+    /// A buffer of zeros.
+    pub(crate) fn zeros(&mut self, len: usize) -> Result<Buffer, ViewError> {
+        let mut buffer = self.take(len)?;
+        buffer.bytes_mut().fill(0);
+        Ok(buffer)
+    }
+
+    /// A buffer with a copy of `bytes`.
+    pub(crate) fn copy(&mut self, bytes: &[u8]) -> Result<Buffer, ViewError> {
+        let mut buffer = self.take(bytes.len())?;
+        buffer.bytes_mut().copy_from_slice(bytes);
+        Ok(buffer)
     }
 
     /// Takes the buffers of a value back, as far as nothing else holds them.
@@ -121,7 +149,8 @@ impl Pool {
     }
 
     /// Takes a buffer back.
-    pub(crate) fn give_buffer(&mut self, buffer: Buffer) {
+    pub(crate) fn give_buffer(&mut self, mut buffer: Buffer) {
+        buffer = buffer.charged(None);
         let len = buffer.len();
         if len > 0 && self.held + len <= POOL_LIMIT {
             self.held += len;

@@ -149,6 +149,16 @@ pub struct Alias {
     pub must: bool,
 }
 
+/// A parameter whose buffer the caller gives away, for whatever output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Donor {
+    /// Number of the parameter.
+    pub parameter: usize,
+    /// Path in the parameter's shape.
+    pub path: Vec<usize>,
+}
+
 /// A verified module.
 #[derive(Clone, Debug)]
 pub struct Module {
@@ -159,6 +169,7 @@ pub struct Module {
     pub(crate) result: Shape,
     pub(crate) results: Box<[Shape]>,
     pub(crate) aliases: Box<[Alias]>,
+    pub(crate) donors: Box<[Donor]>,
 }
 
 impl Module {
@@ -191,6 +202,12 @@ impl Module {
     #[must_use]
     pub fn aliases(&self) -> &[Alias] {
         &self.aliases
+    }
+
+    /// Parameters whose buffers the caller gives away without an alias.
+    #[must_use]
+    pub fn donors(&self) -> &[Donor] {
+        &self.donors
     }
 
     /// The computations, callees before callers.

@@ -152,6 +152,9 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// Who takes part.
     pub groups: CollectiveGroups,
+    /// Whether the value is a tuple of the operands, the result and contexts,
+    /// of which a later instruction takes the result.
+    pub starts: bool,
 }
 
 /// A custom call.
@@ -173,6 +176,10 @@ pub struct CustomCall {
 pub enum Op {
     AddDependency,
     AfterAll,
+    /// A call whose value is a tuple of the operands, the result and contexts.
+    AsyncStart {
+        computation: ComputationIndex,
+    },
     BatchNormGrad {
         epsilon: f32,
         feature: usize,
@@ -209,12 +216,14 @@ pub enum Op {
     Constant(Literal),
     Convert,
     Convolution(Box<ConvDims>),
-    /// Also `copy-start`'s plain relatives: the operand as it is.
+    /// The operand as it is; also of what only waits for it.
     Copy,
+    /// A tuple of the operand, the operand and a context.
+    CopyStart,
     CustomCall(Box<CustomCall>),
-    /// Operand 0 divided by the power of operands 1 and 2, on integers, as
-    /// XLA's compiler rewrites it: a product with the power of the negated
-    /// exponent.
+    /// Operand 0 divided by the power of operands 1 and 2, on integers: as
+    /// XLA's compiler rewrites it, a product with the power of the negated
+    /// exponent, where rewrites count.
     DivideByPower,
     Domain,
     Dot(Box<DotDims>),
@@ -300,7 +309,8 @@ impl Op {
     #[must_use]
     pub fn computations(&self) -> Vec<ComputationIndex> {
         match self {
-            Self::Call { computation }
+            Self::AsyncStart { computation }
+            | Self::Call { computation }
             | Self::Fusion { computation }
             | Self::Map { computation }
             | Self::Reduce { computation, .. }

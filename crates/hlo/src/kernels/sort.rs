@@ -5,7 +5,9 @@ use crate::array::{ArrayView, ArrayViewMut, Buffer};
 use crate::attributes::{Comparison, Direction};
 use crate::element::{ElementClass, ElementType, with_element, with_word};
 use crate::error::KernelError;
-use crate::numerics::Ordered;
+use crate::numerics::{FlushingMath, Ordered};
+use crate::options::Denormals;
+use half::bf16;
 
 /// The lines along one dimension of an array.
 #[derive(Clone, Copy)]
@@ -36,7 +38,8 @@ impl Lines {
 
 /// `sort` in place along `dimension`; always stable.
 ///
-/// A comparator that is not a strict order (floats with NaN, `<=`) gives some permutation, the same each time.
+/// A comparator that is not a strict order (floats with NaN, `<=`) gives some permutation, the same each time. Denormals
+/// tie with zero where the options flush them.
 ///
 /// # Errors
 ///
@@ -45,7 +48,7 @@ pub(crate) fn sort(
     operands: &mut [ArrayViewMut<'_>],
     dimension: usize,
     comparator: Comparator<'_>,
-    _context: Context<'_>,
+    context: Context<'_>,
 ) -> Result<(), KernelError> {
     let Some(first) = operands.first() else {
         return Ok(());
@@ -60,7 +63,23 @@ pub(crate) fn sort(
             comparison,
         } => {
             let keys = operands[operand].as_view();
-            with_element!(keys.element(), T => compared(keys.values::<T>()?, lines, comparison))
+            let flushes = context.options.denormals == Denormals::FlushToZero;
+            match keys.element() {
+                ElementType::F32 if flushes && !comparison.total_order => {
+                    compared(&flushed(keys.values::<f32>()?), lines, comparison)
+                }
+                ElementType::F64 if flushes && !comparison.total_order => {
+                    compared(&flushed(keys.values::<f64>()?), lines, comparison)
+                }
+                ElementType::BF16 if flushes && !comparison.total_order => {
+                    let wide: Vec<f32> =
+                        keys.values::<bf16>()?.iter().map(|x| x.to_f32()).collect();
+                    compared(&flushed(&wide), lines, comparison)
+                }
+                element => {
+                    with_element!(element, T => compared(keys.values::<T>()?, lines, comparison))
+                }
+            }
         }
         Comparator::Region(region) => {
             let views: Vec<ArrayView<'_>> = operands.iter().map(ArrayViewMut::as_view).collect();
@@ -81,6 +100,10 @@ pub(crate) fn sort(
         });
     }
     Ok(())
+}
+
+fn flushed<T: FlushingMath>(keys: &[T]) -> Vec<T> {
+    keys.iter().map(|&key| key.flush()).collect()
 }
 
 /// For each line the positions of its elements in sorted order.

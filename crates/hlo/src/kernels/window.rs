@@ -12,6 +12,7 @@ use crate::attributes::{Monoid, Window, WindowDim};
 use crate::element::{ElementType, with_element};
 use crate::error::KernelError;
 use crate::numerics::{Arithmetic, Numeric, Ordered, supports};
+use crate::options::NarrowReduce;
 
 /// Which base element each output meets at each position of the window.
 struct Meetings {
@@ -82,7 +83,8 @@ impl Meetings {
 
 /// `reduce-window`, variadic: operands, initial values and results pair up.
 ///
-/// Floats narrower than `f32` are combined in `f32` and rounded once a window.
+/// Floats narrower than `f32` are combined in `f32` and rounded at every step, or once a window as the options have it;
+/// cumulative windows always round once.
 ///
 /// # Errors
 ///
@@ -93,7 +95,7 @@ pub(crate) fn reduce_window(
     window: &Window,
     combiner: Combiner<'_>,
     outs: &mut [ArrayViewMut<'_>],
-    _context: Context<'_>,
+    context: Context<'_>,
 ) -> Result<(), KernelError> {
     let (Some(operand), Some(out)) = (operands.first(), outs.first()) else {
         return Ok(());
@@ -118,7 +120,12 @@ pub(crate) fn reduce_window(
                         Some((dim, backwards)) => {
                             accumulate(source, init, monoid, operand.dims(), dim, backwards, target);
                         }
-                        None => combine(source, init, monoid, &meetings, target),
+                        None => {
+                            let stepwise = element.is_float()
+                                && element.byte_size() < 4
+                                && context.options.narrow_reduce == NarrowReduce::Xla;
+                            combine(source, init, monoid, &meetings, stepwise, target);
+                        }
                     }
                 });
             }
@@ -193,6 +200,7 @@ fn combine<T: Numeric>(
     init: T,
     monoid: Monoid,
     meetings: &Meetings,
+    stepwise: bool,
     target: &mut [T],
 ) {
     let mut sums = vec![init.load(); target.len()];
@@ -201,6 +209,9 @@ fn combine<T: Numeric>(
         for (sum, &point) in sums.iter_mut().zip(points) {
             if point != HOLE {
                 *sum = T::Compute::combine(monoid, *sum, source[from + point].load());
+                if stepwise {
+                    *sum = T::store(*sum).load();
+                }
             }
         }
     });

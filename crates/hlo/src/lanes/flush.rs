@@ -21,6 +21,8 @@ fn flushes(op: LaneOp, element: ElementType, result: ElementType) -> bool {
         // Between `bf16` and `f32` only bits move, and `bf16` is compared with
         // zero by its bits.
         LaneOp::Convert if element == ElementType::BF16 => result == ElementType::F64,
+        // A real part and a power of two are not computed either.
+        LaneOp::Convert if result.is_complex() || result == ElementType::F8E8M0FNU => false,
         LaneOp::Convert if element == ElementType::F32 => result != ElementType::BF16,
         LaneOp::Unary(UnaryOp::Tanh) => element == ElementType::F64,
         LaneOp::Unary(op) => !matches!(

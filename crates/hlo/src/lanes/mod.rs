@@ -13,4 +13,4 @@ mod program;
 mod real;
 
 pub(crate) use elementwise::{LaneOp, apply};
-pub(crate) use program::{LaneRegion, Program, lane_op};
+pub(crate) use program::{Effort, LaneRegion, Program, lane_op};

@@ -17,6 +17,24 @@ const BLOCK: usize = 1024;
 /// exceed that of the module's instructions.
 const MAX_STEPS: usize = 4096;
 
+/// Instructions and tuple elements that the programs of a module may look at,
+/// each call anew: calls that call twice double them.
+#[derive(Debug)]
+pub(crate) struct Effort(usize);
+
+impl Effort {
+    /// In proportion to a module of so many instructions.
+    pub(crate) fn new(instructions: usize) -> Self {
+        Self(instructions.saturating_mul(16).saturating_add(1 << 20))
+    }
+
+    /// Spends so much; `None` if it is used up.
+    fn spend(&mut self, number: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(number)?;
+        Some(())
+    }
+}
+
 /// Where a step finds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -45,8 +63,12 @@ pub(crate) struct Program {
 
 impl Program {
     /// The program of a computation; `None` if the computation does anything
-    /// but elementwise work on scalars.
-    pub(crate) fn compile(module: &Module, computation: ComputationIndex) -> Option<Self> {
+    /// but elementwise work on scalars, or is too large.
+    pub(crate) fn compile(
+        module: &Module,
+        computation: ComputationIndex,
+        effort: &mut Effort,
+    ) -> Option<Self> {
         let mut program = Self {
             inputs: Vec::new(),
             registers: Vec::new(),
@@ -60,7 +82,7 @@ impl Program {
             args.push(Bound::One(Source::Input(number)));
             program.inputs.push(scalar(body.parameter_shape(number))?);
         }
-        program.outputs = match program.flatten(module, body, args)? {
+        program.outputs = match program.flatten(module, body, args, effort)? {
             Bound::One(source) => vec![source],
             Bound::Many(sources) => sources
                 .into_iter()
@@ -73,14 +95,25 @@ impl Program {
         Some(program)
     }
 
-    fn flatten(&mut self, module: &Module, body: &Computation, args: Vec<Bound>) -> Option<Bound> {
+    fn flatten(
+        &mut self,
+        module: &Module,
+        body: &Computation,
+        args: Vec<Bound>,
+        effort: &mut Effort,
+    ) -> Option<Bound> {
         let mut values: HashMap<InstructionIndex, Bound> = HashMap::new();
         for (position, instruction) in body.instructions().iter().enumerate() {
             let operands: Vec<Bound> = instruction
                 .operands()
                 .iter()
-                .map(|operand| values.get(operand).cloned())
+                .map(|operand| {
+                    let bound = values.get(operand)?;
+                    effort.spend(bound.len())?;
+                    Some(bound.clone())
+                })
                 .collect::<Option<_>>()?;
+            effort.spend(1)?;
             let value = match instruction.op() {
                 Op::Parameter { number } => args.get(*number)?.clone(),
                 Op::Tuple => Bound::Many(operands),
@@ -90,7 +123,7 @@ impl Program {
                 },
                 Op::OptimizationBarrier | Op::Domain => operands.into_iter().next()?,
                 Op::Call { computation } | Op::Fusion { computation } => {
-                    self.flatten(module, module.computation(*computation), operands)?
+                    self.flatten(module, module.computation(*computation), operands, effort)?
                 }
                 Op::Constant(Literal::Array(array)) => {
                     let element = scalar(instruction.shape())?;
@@ -219,6 +252,16 @@ const EMPTY: ArrayView<'static> = ArrayView::EMPTY;
 enum Bound {
     One(Source),
     Many(Vec<Self>),
+}
+
+impl Bound {
+    /// Values in it, and tuples.
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(elements) => 1 + elements.iter().map(Self::len).sum::<usize>(),
+        }
+    }
 }
 
 fn scalar(shape: &Shape) -> Option<ElementType> {

@@ -19,12 +19,13 @@ pub(crate) trait FlushingMath: RealMath {
     /// Power. A denormal base counts as half the smallest denormal, which is what XLA's logarithm takes it for.
     fn pow_flushed(self, exponent: Self) -> Self;
 
-    /// Angle of the point (`x`, `self`). Two denormals have none: NaN, from XLA's division of zero by zero.
+    /// Angle of the point (`x`, `self`). Two denormal `f32` have none: NaN, from XLA's division of zero by zero. A denormal
+    /// `f64` over a negative number has the angle -pi whatever its sign.
     fn atan2_flushed(self, x: Self) -> Self;
 }
 
 macro_rules! flushing_math {
-    ($($float:ident: $half_smallest:expr, $cbrt:expr;)*) => {$(
+    ($($float:ident: $half_smallest:expr, $cbrt:expr, $atan2:expr;)*) => {$(
         impl FlushingMath for $float {
             #[inline(always)]
             fn flush(self) -> Self {
@@ -55,22 +56,36 @@ macro_rules! flushing_math {
                 if !self.is_subnormal() {
                     return RealMath::atan2(self, x.flush()).flush();
                 }
-                if x.is_subnormal() {
-                    return Self::NAN;
-                }
-                if x == 1.0 {
-                    return self;
-                }
-                let y = if x == 0.0 { self } else { self.flush() };
-                RealMath::atan2(y, x)
+                $atan2(self, x)
             }
         }
     )*};
 }
 
 flushing_math! {
-    f32: |exponent: f32| 2_f64.powi(-150).powf(f64::from(exponent)) as f32, |_| -5.595_173_5e-16;
-    f64: |exponent: f64| f64::from_bits(1).powf(exponent) * 0.5_f64.powf(exponent), |value: f64| 0_f64.copysign(value);
+    f32: |exponent: f32| 2_f64.powi(-150).powf(f64::from(exponent)) as f32, |_| -5.595_173_5e-16, denormal_angle_f32;
+    f64: |exponent: f64| f64::from_bits(1).powf(exponent) * 0.5_f64.powf(exponent), |value: f64| 0_f64.copysign(value),
+        denormal_angle_f64;
+}
+
+/// Angle of the point (`x`, `y`) with a denormal `y`.
+fn denormal_angle_f32(y: f32, x: f32) -> f32 {
+    if x.is_subnormal() {
+        return f32::NAN;
+    }
+    if x == 1.0 {
+        return y;
+    }
+    RealMath::atan2(if x == 0.0 { y } else { y.flush() }, x)
+}
+
+/// Angle of the point (`x`, `y`) with a denormal `y`.
+fn denormal_angle_f64(y: f64, x: f64) -> f64 {
+    match x.flush() {
+        0.0 => std::f64::consts::FRAC_PI_2.copysign(y),
+        x if x < 0.0 && x.is_finite() => -std::f64::consts::PI,
+        x => RealMath::atan2(y.flush(), x),
+    }
 }
 
 #[cfg(test)]
@@ -95,5 +110,22 @@ mod tests {
         assert_eq!(1e-40_f32.atan2_flushed(0.0), std::f32::consts::FRAC_PI_2);
         assert_eq!(1e-45_f32.atan2_flushed(0.001), 0.0);
         assert_eq!((-0.0_f32).atan2_flushed(0.0).to_bits(), 1 << 31);
+    }
+
+    #[test]
+    fn denormal_doubles_have_xlas_angles() {
+        use std::f64::consts::{FRAC_PI_2, PI};
+        let angles = [
+            (5e-324, 5e-324, FRAC_PI_2),
+            (-1e-310, -5e-324, -FRAC_PI_2),
+            (5e-324, -1.0, -PI),
+            (-1e-310, -7.7, -PI),
+            (5e-324, f64::NEG_INFINITY, PI),
+            (5e-324, 1.0, 0.0),
+            (1.0, -5e-324, FRAC_PI_2),
+        ];
+        for (y, x, angle) in angles {
+            assert_eq!(y.atan2_flushed(x), angle, "{y} over {x}");
+        }
     }
 }

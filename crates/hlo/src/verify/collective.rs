@@ -6,6 +6,7 @@ use crate::element::ElementType;
 use crate::ir::{Collective, CollectiveGroups, CollectiveKind, ComputationIndex, GroupMode, Op};
 use crate::shape::{ArrayShape, Shape};
 
+use super::control::{follows, started};
 use super::movement::one_dimension;
 use super::problem::{Problem, mismatch, require};
 use super::scope::{Scope, same_dims, same_element, signature};
@@ -19,6 +20,33 @@ pub(super) fn all_reduce(scope: &Scope<'_>) -> Result<Op, Problem> {
     let reducer = reducer(scope, &operands)?;
     scope.infers_arrays(operands.into_iter().cloned().collect())?;
     op(scope, CollectiveKind::AllReduce { reducer })
+}
+
+/// Checks `all-reduce-done`, whose operand is the result already.
+pub(super) fn all_reduce_done(scope: &Scope<'_>) -> Result<Op, Problem> {
+    follows(scope, &["all-reduce-start"])?;
+    scope.infers(scope.operands[0])?;
+    Ok(Op::Copy)
+}
+
+/// Checks `all-gather-start` and `collective-permute-start`, whose value has
+/// the operands before the result, as `check` does the result.
+pub(super) fn start(
+    scope: &Scope<'_>,
+    check: fn(&Scope<'_>) -> Result<Op, Problem>,
+) -> Result<Op, Problem> {
+    let operands = match scope.operands {
+        &[operand] => operand.clone(),
+        operands => Shape::Tuple(operands.iter().map(|&shape| shape.clone()).collect()),
+    };
+    let op = check(&started(scope, &operands)?)?;
+    Ok(match op {
+        Op::Collective(mut collective) => {
+            collective.starts = true;
+            Op::Collective(collective)
+        }
+        other => other,
+    })
 }
 
 /// Checks `all-gather`.
@@ -190,7 +218,12 @@ fn op(scope: &Scope<'_>, kind: CollectiveKind) -> Result<Op, Problem> {
 }
 
 fn finish(kind: CollectiveKind, groups: CollectiveGroups) -> Op {
-    Op::Collective(Box::new(Collective { kind, groups }))
+    let starts = false;
+    Op::Collective(Box::new(Collective {
+        kind,
+        groups,
+        starts,
+    }))
 }
 
 fn operands<'a>(scope: &Scope<'a>) -> Result<Vec<&'a ArrayShape>, Problem> {
@@ -233,7 +266,7 @@ fn groups(scope: &Scope<'_>) -> Result<CollectiveGroups, Problem> {
     let channel = proto.channel_id;
     let takes_global_ids = matches!(
         proto.opcode.as_str(),
-        "all-reduce" | "all-gather" | "reduce-scatter"
+        "all-reduce" | "all-reduce-start" | "all-gather" | "all-gather-start" | "reduce-scatter"
     );
     let mode = match (channel > 0, proto.use_global_device_ids) {
         (false, false) => GroupMode::CrossReplica,

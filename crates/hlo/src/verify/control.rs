@@ -94,9 +94,91 @@ pub(super) fn call(
     op: impl FnOnce(ComputationIndex) -> Op,
 ) -> Result<Op, Problem> {
     let (computation, called) = scope.called()?;
-    let parameters: Vec<Shape> = scope.operands.iter().map(|&shape| shape.clone()).collect();
-    signature(called, &parameters, scope.declared)?;
+    looked_at(scope)?;
+    signature(called, scope.operands, scope.declared)?;
     Ok(op(computation))
+}
+
+/// Counts the shapes of the operands, which the message does not repeat.
+fn looked_at(scope: &Scope<'_>) -> Result<(), Problem> {
+    let mut operands = scope.operands.iter();
+    operands.try_for_each(|operand| scope.work.look(operand))
+}
+
+/// Checks `async-start`: a call whose result comes with its operands.
+pub(super) fn async_start(scope: &Scope<'_>) -> Result<Op, Problem> {
+    let (computation, called) = scope.called()?;
+    looked_at(scope)?;
+    let operands = scope.operands.iter().map(|&shape| shape.clone()).collect();
+    let inner = started(scope, &Shape::Tuple(operands))?;
+    signature(called, scope.operands, inner.declared)?;
+    Ok(Op::AsyncStart { computation })
+}
+
+/// Checks `async-update`, which gives what was started.
+pub(super) fn async_update(scope: &Scope<'_>) -> Result<Op, Problem> {
+    follows(scope, &["async-start", "async-update"])?;
+    scope.infers(scope.operands[0])?;
+    Ok(Op::Copy)
+}
+
+/// Checks `copy-start`: copy, operand, context.
+pub(super) fn copy_start(scope: &Scope<'_>) -> Result<Op, Problem> {
+    scope.count(1)?;
+    let inner = started(scope, scope.operands[0])?;
+    inner.infers(scope.operands[0])?;
+    Ok(Op::CopyStart)
+}
+
+/// Checks the rest of an instruction that starts another one: its value is a
+/// tuple of `operands`, the result and contexts. Gives the scope of the result.
+pub(super) fn started<'a>(scope: &Scope<'a>, operands: &Shape) -> Result<Scope<'a>, Problem> {
+    let [given, declared, contexts @ ..] = scope.declared.as_tuple().unwrap_or_default() else {
+        return Err(mismatch(
+            "shape",
+            "a tuple of operands and result",
+            scope.declared,
+        ));
+    };
+    require(
+        given.same(operands),
+        "operands of the shape",
+        operands,
+        given,
+    )?;
+    for context in contexts {
+        let array = context.as_array();
+        require(
+            array.is_some_and(|array| array.rank() == 0 && array.element().is_integer()),
+            "context of the shape",
+            "an integer",
+            context,
+        )?;
+    }
+    Ok(Scope { declared, ..*scope })
+}
+
+/// Checks an instruction that takes element `index` of what one of `starts` has
+/// started.
+pub(super) fn done(scope: &Scope<'_>, starts: &[&str], index: usize) -> Result<Op, Problem> {
+    follows(scope, starts)?;
+    let operand = scope.operands[0];
+    let result = operand.as_tuple().and_then(|elements| elements.get(index));
+    let result = result.ok_or_else(|| mismatch("operand", "a tuple", operand))?;
+    scope.infers(result)?;
+    Ok(Op::GetTupleElement { index })
+}
+
+/// Demands that the only operand is of one of these opcodes.
+pub(super) fn follows(scope: &Scope<'_>, opcodes: &[&str]) -> Result<(), Problem> {
+    scope.count(1)?;
+    let found = scope.opcodes[0];
+    require(
+        opcodes.contains(&found),
+        "opcode of the operand",
+        opcodes.join(" or "),
+        found,
+    )
 }
 
 /// Checks `while`.
@@ -136,6 +218,7 @@ pub(super) fn conditional(scope: &Scope<'_>) -> Result<Op, Problem> {
     }
     scope.count(found + 1)?;
     let mut branches = Vec::with_capacity(found);
+    looked_at(scope)?;
     for branch in 0..found {
         let (index, called) = scope.called_at(branch)?;
         signature(

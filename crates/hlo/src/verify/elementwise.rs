@@ -3,7 +3,7 @@
 use crate::attributes::{Comparison, Direction};
 use crate::element::{ElementClass, ElementType};
 use crate::ir::{BinaryOp, Op, UnaryOp};
-use crate::shape::ArrayShape;
+use crate::shape::{ArrayShape, Shape};
 
 use super::problem::{Problem, mismatch, require};
 use super::scope::{Scope, same_dims, same_element, scalar};
@@ -277,7 +277,7 @@ pub(super) fn map(scope: &Scope<'_>) -> Result<Op, Problem> {
         format_args!("{dims:?}"),
     )?;
     let (computation, called) = scope.called()?;
-    let parameters: Vec<_> = operands
+    let parameters: Vec<Shape> = operands
         .iter()
         .map(|operand| ArrayShape::scalar(operand.element()).into())
         .collect();

@@ -19,8 +19,9 @@ mod problem;
 mod reduction;
 mod scope;
 mod shapes;
+mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use metaneff_schema::xla::{
@@ -29,11 +30,14 @@ use metaneff_schema::xla::{
 use metaneff_schema::{DecodeError, decode_hlo, unwrap_hlo_proto};
 
 use crate::error::Site;
-use crate::ir::{Alias, Computation, ComputationIndex, Instruction, InstructionIndex, Module, Op};
+use crate::ir::{
+    Alias, Computation, ComputationIndex, Donor, Instruction, InstructionIndex, Module, Op,
+};
 use crate::shape::Shape;
 
 use problem::{mismatch, require};
 use scope::Scope;
+use work::Work;
 
 pub use problem::{Problem, VerifyError};
 
@@ -70,10 +74,14 @@ impl Module {
     ///
     /// [`VerifyError`] says what is wrong and with which instruction.
     pub fn verify(proto: &HloModuleProto) -> Result<Self, VerifyError> {
+        Self::verify_within(proto, &Work::new(proto))
+    }
+
+    fn verify_within(proto: &HloModuleProto, work: &Work) -> Result<Self, VerifyError> {
         let mut ids = HashMap::with_capacity(proto.computations.len());
         let mut computations = Vec::with_capacity(proto.computations.len());
         for computation in &proto.computations {
-            let verified = self::computation(computation, &computations, &ids)?;
+            let verified = self::computation(computation, &computations, &ids, work)?;
             let index = ComputationIndex(index(computations.len()));
             if ids.insert(computation.id, index).is_some() {
                 return Err(VerifyError::Computation {
@@ -125,6 +133,7 @@ fn module(
         (parameters, result) = program_shape(program, &parameters, &result)?;
     }
     let aliases = aliases(proto, &parameters, &result)?;
+    let donors = donors(proto, &parameters, &aliases)?;
     let results = result
         .leaves()
         .into_iter()
@@ -139,6 +148,7 @@ fn module(
         result,
         results,
         aliases,
+        donors,
     })
 }
 
@@ -189,6 +199,7 @@ fn aliases(
         .as_ref()
         .map_or(&[][..], |alias| &alias.entries);
     let mut aliases: Vec<Alias> = Vec::with_capacity(entries.len());
+    let (mut outputs, mut taken) = (HashSet::new(), HashSet::new());
     for entry in entries {
         let output = path(&entry.output_shape_index)?;
         let parameter_path = path(&entry.parameter_shape_index)?;
@@ -206,20 +217,18 @@ fn aliases(
             format_args!("as many bytes as {from}"),
             to,
         )?;
-        for other in &aliases {
-            require(
-                other.output != output,
-                "output of an alias",
-                "aliased once",
-                format_args!("{output:?} twice"),
-            )?;
-            require(
-                other.parameter != parameter || other.parameter_path != parameter_path,
-                "parameter of an alias",
-                "aliased once",
-                format_args!("{parameter} twice"),
-            )?;
-        }
+        require(
+            outputs.insert(output.clone()),
+            "output of an alias",
+            "aliased once",
+            format_args!("{output:?} twice"),
+        )?;
+        require(
+            taken.insert((parameter, parameter_path.clone())),
+            "parameter of an alias",
+            "aliased once",
+            format_args!("{parameter} twice"),
+        )?;
         let must = entry.kind == i32::from(Kind::MustAlias);
         aliases.push(Alias {
             output,
@@ -229,6 +238,52 @@ fn aliases(
         });
     }
     Ok(aliases.into())
+}
+
+/// The parameters whose buffers the caller gives away, which are arrays that no
+/// alias names.
+fn donors(
+    proto: &HloModuleProto,
+    parameters: &[Shape],
+    aliases: &[Alias],
+) -> Result<Box<[Donor]>, Problem> {
+    let entries = proto.buffer_donor.as_ref();
+    let entries = entries.map_or(&[][..], |donors| &donors.entries);
+    let aliased: HashSet<(usize, &[usize])> = aliases
+        .iter()
+        .map(|alias| (alias.parameter, &*alias.parameter_path))
+        .collect();
+    let mut donors = Vec::with_capacity(entries.len());
+    let mut taken = HashSet::new();
+    for entry in entries {
+        let path = path(&entry.parameter_shape_index)?;
+        let parameter = Scope::dim(
+            "parameter of a buffer donor",
+            entry.parameter_number,
+            parameters.len(),
+        )?;
+        let shape = at_path(&parameters[parameter], &path)?;
+        require(
+            shape.as_array().is_some(),
+            "buffer donor",
+            "an array",
+            shape,
+        )?;
+        require(
+            !aliased.contains(&(parameter, &*path)),
+            "buffer donor",
+            "a parameter without an alias",
+            format_args!("{parameter} with one"),
+        )?;
+        require(
+            taken.insert((parameter, path.clone())),
+            "buffer donor",
+            "named once",
+            format_args!("{parameter} twice"),
+        )?;
+        donors.push(Donor { parameter, path });
+    }
+    Ok(donors.into())
 }
 
 fn path(values: &[i64]) -> Result<Vec<usize>, Problem> {
@@ -257,6 +312,7 @@ fn computation(
     proto: &HloComputationProto,
     computations: &[Computation],
     ids: &HashMap<i64, ComputationIndex>,
+    work: &Work,
 ) -> Result<Computation, VerifyError> {
     let whole = |problem| VerifyError::Computation {
         computation: proto.name.clone(),
@@ -275,7 +331,7 @@ fn computation(
             problem,
         };
         let verified =
-            instruction(given, &instructions, &own, computations, ids).map_err(problem)?;
+            instruction(given, &instructions, &own, computations, ids, work).map_err(problem)?;
         for called in verified.op.computations() {
             depth = depth.max(computations[called.get()].depth + 1);
         }
@@ -336,6 +392,7 @@ fn instruction(
     own: &HashMap<i64, InstructionIndex>,
     computations: &[Computation],
     ids: &HashMap<i64, ComputationIndex>,
+    work: &Work,
 ) -> Result<Instruction, Problem> {
     let shape = proto
         .shape
@@ -366,10 +423,18 @@ fn instruction(
         .iter()
         .map(|index| &instructions[index.get()].shape)
         .collect();
+    let operand_opcodes: Vec<&str> = operands
+        .iter()
+        .map(|index| &*instructions[index.get()].opcode)
+        .collect();
+    work.look(&shape)?;
+    work.spend(operands.len())?;
     let op = opcode::check(&Scope {
         proto,
         declared: &shape,
         operands: &operand_shapes,
+        opcodes: &operand_opcodes,
+        work,
         computations,
         ids,
     })?;
@@ -380,4 +445,106 @@ fn instruction(
         shape,
         operands,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metaneff_schema::xla::{PrimitiveType, ShapeProto};
+
+    fn scalar() -> ShapeProto {
+        ShapeProto {
+            element_type: PrimitiveType::F32.into(),
+            ..ShapeProto::default()
+        }
+    }
+
+    fn instruction(id: i64, opcode: &str, operands: &[i64]) -> HloInstructionProto {
+        HloInstructionProto {
+            name: format!("i{id}"),
+            opcode: opcode.into(),
+            shape: Some(scalar()),
+            id,
+            operand_ids: operands.to_vec(),
+            ..HloInstructionProto::default()
+        }
+    }
+
+    fn module_of(computations: Vec<HloComputationProto>) -> HloModuleProto {
+        HloModuleProto {
+            entry_computation_id: computations.last().map_or(0, |entry| entry.id),
+            computations,
+            ..HloModuleProto::default()
+        }
+    }
+
+    fn computation_of(id: i64, instructions: Vec<HloInstructionProto>) -> HloComputationProto {
+        HloComputationProto {
+            id,
+            root_id: instructions.last().map_or(0, |root| root.id),
+            instructions,
+            ..HloComputationProto::default()
+        }
+    }
+
+    /// A chain of `n` sums.
+    fn chain(n: i64) -> HloModuleProto {
+        let mut instructions = vec![instruction(0, "parameter", &[])];
+        instructions.extend((1..n).map(|id| instruction(id, "add", &[id - 1, id - 1])));
+        module_of(vec![computation_of(0, instructions)])
+    }
+
+    /// `n` computations, called one after another.
+    fn calls(n: i64) -> HloModuleProto {
+        let mut computations: Vec<_> = (1..=n)
+            .map(|id| {
+                let parameter = instruction(0, "parameter", &[]);
+                computation_of(id, vec![parameter, instruction(1, "negate", &[0])])
+            })
+            .collect();
+        let mut instructions = vec![instruction(0, "parameter", &[])];
+        instructions.extend((1..=n).map(|id| HloInstructionProto {
+            called_computation_ids: vec![id],
+            ..instruction(id, "call", &[id - 1])
+        }));
+        computations.push(computation_of(0, instructions));
+        module_of(computations)
+    }
+
+    /// A tuple of `n` elements, each of which is taken.
+    fn elements(n: i64) -> HloModuleProto {
+        let mut wide = instruction(1, "tuple", &[]);
+        wide.operand_ids = (0..n).map(|_| 0).collect();
+        wide.shape = Some(ShapeProto {
+            element_type: PrimitiveType::Tuple.into(),
+            tuple_shapes: (0..n).map(|_| scalar()).collect(),
+            ..ShapeProto::default()
+        });
+        let mut instructions = vec![instruction(0, "parameter", &[]), wide];
+        instructions.extend((0..n).map(|index| HloInstructionProto {
+            tuple_index: index,
+            ..instruction(2 + index, "get-tuple-element", &[1])
+        }));
+        module_of(vec![computation_of(0, instructions)])
+    }
+
+    #[test]
+    fn work_is_linear_in_the_message() {
+        for (name, family) in [
+            ("chain", chain as fn(i64) -> HloModuleProto),
+            ("calls", calls),
+            ("elements", elements),
+        ] {
+            let spent = |n| {
+                let proto = family(n);
+                let work = Work::new(&proto);
+                Module::verify_within(&proto, &work).unwrap();
+                work.spent()
+            };
+            let (once, tenfold) = (spent(300), spent(3000));
+            assert!(once > 300, "{name}: {once}");
+            // A constant part may be negative; what is quadratic grows a hundredfold.
+            assert!(tenfold <= 11 * once, "{name}: {once}, then {tenfold}");
+        }
+    }
 }

@@ -5,6 +5,8 @@ use crate::ir::{BinaryOp, Op, UnaryOp};
 use super::algebra::{self, BatchNorm};
 use super::problem::Problem;
 use super::scope::Scope;
+use crate::opcodes::refused;
+
 use super::{collective, control, elementwise, indexing, movement, reduction};
 
 /// Checks an instruction by its opcode.
@@ -59,6 +61,11 @@ fn plumbing(scope: &Scope<'_>, opcode: &str) -> Result<Op, Problem> {
         "parameter" => control::parameter(scope),
         "constant" => control::constant(scope),
         "copy" => control::identity(scope, Op::Copy),
+        "copy-start" => control::copy_start(scope),
+        "copy-done" => control::done(scope, &["copy-start"], 0),
+        "async-start" => control::async_start(scope),
+        "async-update" => control::async_update(scope),
+        "async-done" => control::done(scope, &["async-start", "async-update"], 1),
         "domain" => control::identity(scope, Op::Domain),
         "opt-barrier" | "optimization-barrier" => control::identity(scope, Op::OptimizationBarrier),
         "tuple" => control::tuple(scope),
@@ -73,14 +80,24 @@ fn plumbing(scope: &Scope<'_>, opcode: &str) -> Result<Op, Problem> {
         "rng" => control::rng(scope),
         "rng-bit-generator" => control::rng_bit_generator(scope),
         "all-reduce" => collective::all_reduce(scope),
+        "all-reduce-start" => collective::all_reduce(scope),
+        "all-reduce-done" => collective::all_reduce_done(scope),
         "all-gather" => collective::all_gather(scope),
+        "all-gather-start" => collective::start(scope, collective::all_gather),
+        "all-gather-done" => control::done(scope, &["all-gather-start"], 1),
         "reduce-scatter" => collective::reduce_scatter(scope),
         "all-to-all" => collective::all_to_all(scope),
         "collective-permute" => collective::permute(scope),
+        "collective-permute-start" => collective::start(scope, collective::permute),
+        "collective-permute-done" => control::done(scope, &["collective-permute-start"], 1),
         "collective-broadcast" => collective::broadcast(scope),
         "replica-id" => collective::device_id(scope, Op::ReplicaId),
         "partition-id" => collective::device_id(scope, Op::PartitionId),
-        _ => Err(Problem::Opcode),
+        _ => Err(
+            refused(opcode).map_or(Problem::Opcode, |refused| Problem::RefusedOpcode {
+                reason: refused.reason,
+            }),
+        ),
     }
 }
 

@@ -88,9 +88,15 @@ pub enum Problem {
         /// The id.
         id: i64,
     },
-    /// The opcode is none of HLO's, or none that can be executed here.
-    #[error("the opcode is not supported")]
+    /// The opcode is none of HLO's.
+    #[error("the opcode is not known")]
     Opcode,
+    /// The opcode is one of HLO's, but cannot be executed here.
+    #[error("the opcode is not supported: {reason}")]
+    RefusedOpcode {
+        /// Why.
+        reason: &'static str,
+    },
     /// Something is legal but not supported.
     #[error("{what} {found} is not supported")]
     Unsupported {

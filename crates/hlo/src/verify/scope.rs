@@ -1,5 +1,6 @@
 //! What the checks of one instruction see.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use metaneff_schema::xla::HloInstructionProto;
@@ -9,14 +10,19 @@ use crate::ir::{Computation, ComputationIndex};
 use crate::shape::{ArrayShape, Shape};
 
 use super::problem::{Problem, mismatch, require};
+use super::work::Work;
 
 /// An instruction with everything that its checks refer to.
+#[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) proto: &'a HloInstructionProto,
     pub(super) declared: &'a Shape,
     pub(super) operands: &'a [&'a Shape],
+    /// Opcodes of the operands.
+    pub(super) opcodes: &'a [&'a str],
     pub(super) computations: &'a [Computation],
     pub(super) ids: &'a HashMap<i64, ComputationIndex>,
+    pub(super) work: &'a Work,
 }
 
 impl<'a> Scope<'a> {
@@ -224,7 +230,7 @@ pub(super) fn integer(what: &'static str, shape: &ArrayShape) -> Result<(), Prob
 /// types and dimensions must agree.
 pub(super) fn signature(
     computation: &Computation,
-    parameters: &[Shape],
+    parameters: &[impl Borrow<Shape>],
     result: &Shape,
 ) -> Result<(), Problem> {
     require(
@@ -234,6 +240,7 @@ pub(super) fn signature(
         computation.parameters.len(),
     )?;
     for (number, expected) in parameters.iter().enumerate() {
+        let expected = expected.borrow();
         let found = computation.parameter_shape(number);
         require(
             found.same(expected),

@@ -10,7 +10,7 @@ use crate::shape::{ArrayShape, Layout, Shape};
 use super::problem::{Problem, mismatch, require};
 
 /// Tuples in tuples that a shape may have.
-const MAX_SHAPE_DEPTH: usize = 32;
+pub(super) const MAX_SHAPE_DEPTH: usize = 32;
 /// Dimensions that an array may have.
 const MAX_RANK: usize = 64;
 

@@ -2,6 +2,7 @@
 
 mod build;
 mod invalid;
+mod started;
 mod valid;
 
 use metaneff_hlo::{Module, Problem, VerifyError};
