@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::Outcome;
 use crate::libtorch::Torch;
 use crate::shell::{self, cargo, succeeds};
+use crate::{Outcome, conformance};
 
 /// Options of `test`.
 #[derive(Debug, Default, clap::Args)]
@@ -35,8 +35,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         suites.push(cargo(["test", "--lib", "--bins", "--tests", "--examples"]));
     }
     suites.push(cargo(["test", "--doc"]));
+    // Tests over the C library would build it themselves, one after the other.
+    let library = conformance::library()?;
     for suite in &mut suites {
         torch.scope(suite.args(whole));
+        suite.env(conformance::LIBRARY, &library);
     }
     for mut suite in suites {
         if !succeeds(&mut suite)? {

@@ -96,6 +96,20 @@ impl Graph {
         node
     }
 
+    /// Adds `dynamic-slice` of a vector, `sizes` long from `start` on.
+    pub(crate) fn dynamic_slice(&mut self, x: Node, start: Node, sizes: &[i64]) -> Node {
+        let element = self.shape(x).element_type();
+        let node = self.node("dynamic-slice", &[x, start], array(element, sizes));
+        self.instructions[node.0].dynamic_slice_sizes = sizes.to_vec();
+        node
+    }
+
+    /// Adds `convert` to another element type.
+    pub(crate) fn convert(&mut self, x: Node, element: PrimitiveType) -> Node {
+        let dims = self.shape(x).dimensions.clone();
+        self.node("convert", &[x], array(element, &dims))
+    }
+
     /// Lets output `output` take the buffer of parameter `parameter`.
     pub(crate) fn alias(&mut self, output: usize, parameter: usize) {
         self.aliases.push(AliasEntryProto {

@@ -13,11 +13,14 @@
 mod bench;
 mod case;
 mod cases;
+pub mod coverage;
 mod graph;
 mod models;
+mod package;
 mod packing;
 mod raw;
 mod report;
+mod wire;
 
 pub use case::{Case, Failure, SIMULATED, Setup};
 pub use cases::{cases, order_cases};

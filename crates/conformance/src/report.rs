@@ -244,6 +244,13 @@ impl Report {
         distinct(self.rows.iter().map(|row| row.target))
     }
 
+    /// How many cases came to what on each of the [`targets`](Self::targets).
+    #[must_use]
+    pub fn tallies(&self) -> Vec<Tally> {
+        let of = |target| Tally::of(self.rows.iter().filter(|row| row.target == target));
+        self.targets().into_iter().map(of).collect()
+    }
+
     /// How many cases of each group came to what on each target: a line a group,
     /// with a cell a target of [`targets`](Self::targets).
     #[must_use]

@@ -5,7 +5,7 @@
 //! deadline ends the case that it was at; a new one goes on behind it.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use super::targets::{Erased, Kind, Mock, Runtime, Simulated};
 use crate::shell;
 
-/// Seconds that a case may take, unless the command line says otherwise.
-pub(super) const DEADLINE: u64 = 60;
+/// Time that a process may take to end after its last case.
+const ENDING: Duration = Duration::from_secs(30);
 
 /// Bytes of a child's last words that are kept.
 const LAST_WORDS: usize = 2000;
@@ -226,7 +226,7 @@ impl Process {
     /// does not end well.
     fn end(&mut self, outcome: Outcome) -> Outcome {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(DEADLINE) {
+        while start.elapsed() < ENDING {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return outcome,
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
@@ -276,7 +276,7 @@ fn failed(message: String, elapsed: Duration) -> Outcome {
 fn last_words(mut errors: impl io::Read) -> String {
     let mut kept = Vec::new();
     let mut block = [0; 4096];
-    while let Ok(count) = errors.by_ref().read(&mut block) {
+    while let Ok(count) = errors.read(&mut block) {
         if count == 0 {
             break;
         }

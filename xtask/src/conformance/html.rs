@@ -49,9 +49,11 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>metaneff conformance: {verdict}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <header>\n<h1>Conformance <span class=\"badge {verdict}\">{verdict}</span></h1>\n\
-         <p>{}</p>\n</header>\n<main>\n",
+         <p>{}</p>\n",
         Escaped(&report.summary())
     )?;
+    targets(page, report)?;
+    page.push_str("</header>\n<main>\n");
     for stale in &report.stale_expectations {
         writeln!(page, "<p class=\"stale\">{}</p>", Escaped(stale))?;
     }
@@ -62,6 +64,37 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
         page,
         "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
+}
+
+/// A card a target, with a bar of what its cases came to.
+fn targets(page: &mut String, report: &Report) -> fmt::Result {
+    page.push_str("<ul class=\"targets\">\n");
+    for (target, tally) in report.targets().into_iter().zip(report.tallies()) {
+        write!(
+            page,
+            "<li><b>{}</b> <span>{} of {} passed</span>\n<div class=\"bar\" role=\"img\" aria-label=\"{}\">",
+            Escaped(target),
+            tally.passed,
+            tally.total(),
+            Escaped(&table::cell(&tally)),
+        )?;
+        for (class, count) in [
+            ("passed", tally.passed),
+            ("failed", tally.failed),
+            ("expected", tally.expected),
+            ("unsupported", tally.unsupported),
+        ] {
+            if count > 0 {
+                write!(
+                    page,
+                    "<i class=\"{class}\" style=\"flex-grow:{count}\"></i>"
+                )?;
+            }
+        }
+        page.push_str("</div></li>\n");
+    }
+    page.push_str("</ul>\n");
+    Ok(())
 }
 
 fn matrix(page: &mut String, report: &Report) -> fmt::Result {

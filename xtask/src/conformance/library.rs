@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::shell::cargo;
 
 /// Names a library that is built already.
-const BUILT: &str = "METANEFF_LIBNRT_SIM";
+pub(crate) const BUILT: &str = "METANEFF_LIBNRT_SIM";
 
 const PACKAGE: &str = "metaneff-libnrt-sim";
 

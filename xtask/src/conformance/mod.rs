@@ -12,9 +12,11 @@ mod library;
 mod table;
 mod targets;
 
-use std::fs;
+use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
+use std::{fmt, fs};
 
 use globset::{Glob, GlobMatcher};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -25,7 +27,7 @@ use metaneff_conformance::{Case, Report, cases, order_cases};
 use crate::Outcome;
 use crate::shell;
 
-pub(crate) use library::build as build_library;
+pub(crate) use library::{BUILT as LIBRARY, build as library};
 use targets::Kind;
 
 /// Options of `conformance`.
@@ -55,11 +57,35 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
     /// Seconds that one case may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = child::DEADLINE)]
-    deadline: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t)]
+    deadline: Deadline,
     /// Run the cases whose ids stand on standard input, in this process.
     #[arg(long, value_enum, hide = true)]
     child: Option<Kind>,
+}
+
+/// A time limit in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Deadline(u64);
+
+impl Default for Deadline {
+    fn default() -> Self {
+        Self(60)
+    }
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Deadline {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
 }
 
 /// Backends to choose from.
@@ -207,7 +233,7 @@ fn execute(args: &Args, plan: &Plan) -> Result<Report, Box<dyn std::error::Error
         let run = child::Run {
             kind: *kind,
             library: library.as_deref(),
-            deadline: args.deadline,
+            deadline: args.deadline.0,
             bar: &bar,
         };
         let table = expectations::TABLE;

@@ -8,7 +8,7 @@ use metaneff_binding::testing::MockBackend;
 use metaneff_binding::{AnyBackend, Backend as _};
 use metaneff_conformance::{Packing, Setup, Target, Unavailable};
 
-use super::library;
+use super::library::build;
 
 /// A target by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -47,7 +47,7 @@ pub(super) fn library(
     named: Option<&Path>,
 ) -> Result<Option<PathBuf>, Box<dyn std::error::Error>> {
     match kind {
-        Kind::NrtSim => library::build().map(Some),
+        Kind::NrtSim => build().map(Some),
         Kind::Nrt => {
             let found = NrtLibrary::open(&options(named))?;
             Ok(Some(
