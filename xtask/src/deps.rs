@@ -35,6 +35,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("metaneff-torch", &["metaneff-binding", "metaneff-schema"]),
     (
+        "metaneff-cli",
+        &[
+            "metaneff-backend-nrt",
+            "metaneff-backend-sim",
+            "metaneff-binding",
+            "metaneff-hlo",
+            "metaneff-schema",
+        ],
+    ),
+    (
         "metaneff-examples",
         &[
             "metaneff-binding",
@@ -49,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "metaneff-backend-nrt",
             "metaneff-backend-sim",
             "metaneff-binding",
+            "metaneff-cli",
             "metaneff-conformance",
             "metaneff-hlo",
             "metaneff-schema",
