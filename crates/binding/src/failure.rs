@@ -9,6 +9,7 @@ use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
 use crate::model::{LoadError, UnloadError, WeightsError};
+use crate::parallel::SpmdError;
 use crate::session::{
     BatchError, BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
 };
@@ -152,6 +153,9 @@ pub enum Error {
     /// The inputs of a launch were refused.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A call on all ranks failed.
+    #[error(transparent)]
+    Spmd(#[from] SpmdError),
     /// A batch was not executed.
     #[error(transparent)]
     Batch(Box<BatchError>),

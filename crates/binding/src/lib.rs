@@ -116,11 +116,14 @@ mod element;
 mod erased;
 mod error;
 mod failure;
+mod load;
 mod model;
 mod owned;
+mod parallel;
 mod runtime;
 mod session;
 mod shape;
+mod sync;
 mod tensor;
 pub mod testing;
 
@@ -141,8 +144,13 @@ pub use element::Element;
 pub use erased::{AnyBackend, AnyHandle, DynBackend, DynHandle};
 pub use error::{BackendError, Cause};
 pub use failure::{Error, Rejected};
+pub use load::{DeferredModel, LoadState, Loading, Unloaded, Waited};
 pub use model::{
     CheckpointSummary, LoadError, Missing, MissingSlots, Model, UnloadError, WeightsError,
+};
+pub use parallel::{
+    Pooled, RankError, RankOutcome, Replicas, SessionPool, SpmdCompleted, SpmdError, SpmdExecuted,
+    SpmdFailed, SpmdInputs, SpmdModel, SpmdOptions, SpmdOutputs, SpmdSession, SpmdStates,
 };
 pub use runtime::{LoadOptions, Runtime, SharedRuntime};
 pub use session::{

@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::artifact::Artifact;
 use crate::backend::{Backend, Core, LoadRequest, Placement};
@@ -346,6 +347,25 @@ pub enum LoadError {
     /// The loaded model's tensors are not the contract's; it was unloaded again.
     #[error(transparent)]
     Mismatch(#[from] JoinError),
+    /// The weights that belong to the load were not read or not taken; the model
+    /// was unloaded again.
+    #[error("the weights were not loaded: {detail}")]
+    Weights {
+        /// The checkpoint's error.
+        detail: String,
+    },
+    /// The load goes on after the time that the caller would wait.
+    #[error("the model was not loaded within {limit:?}")]
+    Deadline {
+        /// The time.
+        limit: Duration,
+    },
+    /// There is no thread to load on.
+    #[error("no thread could load the model: {detail}")]
+    Thread {
+        /// The reason.
+        detail: String,
+    },
 }
 
 /// Why a model was not unloaded.

@@ -38,6 +38,9 @@ impl<B: Backend> Weights<B> {
     }
 }
 
+/// Uploaded weights that no session binds yet.
+pub(crate) struct Staged<B: Backend>(Vec<(usize, Resident<B>)>);
+
 /// What a checkpoint gave to a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -233,6 +236,19 @@ impl<B: Backend> Model<'_, B> {
         }
         self.inner.replace(|weights| weights.with(shared));
         Ok(())
+    }
+
+    /// Uploads all weights, to be put in place later.
+    pub(crate) fn stage_weights(
+        &self,
+        tensors: &[Tensor<Validated<'_>>],
+    ) -> Result<Staged<B>, WeightsError> {
+        self.upload_all(tensors).map(Staged)
+    }
+
+    /// Puts uploaded weights in place.
+    pub(crate) fn commit_weights(&self, staged: Staged<B>) {
+        self.inner.replace(|weights| weights.with(staged.0));
     }
 
     /// The given weights by ordinal, each once and each a resident weight.

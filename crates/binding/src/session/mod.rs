@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 pub use arguments::{Argument, ArgumentRef, Arguments, AsArgument};
 pub use batch::{BatchError, BatchOutputs, ExecutedBatch};
+pub(crate) use batch::{Rows, Spread};
 pub use outputs::{OutputError, Outputs};
 pub use ready::{Completed, ExecuteError, Executed, Failed, NumericalError, Ready};
 pub use states::{States, StatesError};
