@@ -54,6 +54,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "metaneff-benches",
+        &[
+            "metaneff-backend-nrt",
+            "metaneff-binding",
+            "metaneff-schema",
+        ],
+    ),
+    (
         "xtask",
         &[
             "metaneff-backend-nrt",
@@ -69,7 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Packages from outside that only some may use.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("libloading", &["metaneff-backend-nrt"]),
+    ("libloading", &["metaneff-backend-nrt", "metaneff-benches"]),
     ("tch", &["metaneff-torch"]),
     ("torch-sys", &["metaneff-torch"]),
 ];
