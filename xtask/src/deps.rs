@@ -22,9 +22,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["metaneff-binding", "metaneff-hlo", "metaneff-schema"],
     ),
     (
+        "metaneff-libnrt-sim",
+        &[
+            "metaneff-backend-sim",
+            "metaneff-binding",
+            "metaneff-schema",
+        ],
+    ),
+    (
         "metaneff-conformance",
         &["metaneff-binding", "metaneff-schema"],
     ),
+    ("metaneff-torch", &["metaneff-binding", "metaneff-schema"]),
     (
         "metaneff-examples",
         &[
@@ -51,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("libloading", &["metaneff-backend-nrt"]),
     ("tch", &["metaneff-torch"]),
+    ("torch-sys", &["metaneff-torch"]),
 ];
 
 pub(crate) fn run() -> Outcome {

@@ -371,6 +371,12 @@ impl SimBuilder {
         self
     }
 
+    /// The instance type that is set.
+    #[must_use]
+    pub const fn chosen_instance(&self) -> Instance {
+        self.config.instance
+    }
+
     /// The cores that a simulator set up so would have. `nrt_init` is not
     /// needed to ask for them.
     ///

@@ -132,5 +132,5 @@ pub use report::{CoreStats, LiveObjects, RunReport};
 pub use set::{MAX_NAME, SimTensorSet};
 pub use sim::Sim;
 pub use storage::ExternalMemory;
-pub use tensor::{SimTensor, TensorId};
+pub use tensor::{DeviceAllocation, SimTensor, TensorId};
 pub use world::MAX_WORLD_SIZE;

@@ -18,8 +18,8 @@ use crate::sim::{Shared, invalid, next_id};
 use crate::sync::lock;
 use crate::world::{MAX_WORLD_SIZE, World};
 
-/// A loaded model: `nrt_model_t`.
-#[derive(Debug)]
+/// A loaded model: `nrt_model_t`. A clone is the same model.
+#[derive(Clone, Debug)]
 pub struct SimModel {
     pub(crate) inner: Arc<ModelInner>,
 }

@@ -14,14 +14,17 @@ pub const MAX_NAME: usize = 255;
 ///
 /// A set refers to its tensors and keeps none of them alive. One that was freed
 /// is found out when the set is executed.
-#[derive(Debug)]
+///
+/// A clone has the bindings of its moment and shares them until either is bound
+/// anew, so that a call can go on with a set that others change.
+#[derive(Clone, Debug)]
 pub struct SimTensorSet {
     pub(crate) id: u64,
     pub(crate) owner: u64,
-    entries: BTreeMap<CString, Entry>,
+    entries: Arc<BTreeMap<CString, Entry>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     id: u64,
     tensor: Weak<TensorInner>,
@@ -40,7 +43,7 @@ impl SimTensorSet {
         Self {
             id,
             owner,
-            entries: BTreeMap::new(),
+            entries: Arc::default(),
         }
     }
 
@@ -68,15 +71,27 @@ impl SimTensorSet {
         self.entries.is_empty()
     }
 
+    /// Binds `name` to what `source` has under `source_name`, if it has it:
+    /// how `nrt_execute_repeat` makes an output the next execution's input.
+    pub fn borrow_from(&mut self, name: &str, source: &Self, source_name: &str) {
+        let names = (CString::new(name), CString::new(source_name));
+        if let (Ok(name), Ok(source_name)) = names
+            && let Some(entry) = source.entries.get(source_name.as_c_str())
+        {
+            Arc::make_mut(&mut self.entries).insert(name, entry.clone());
+        }
+    }
+
     pub(crate) fn bind(&mut self, name: &CStr, tensor: &Arc<TensorInner>) {
         let entry = Entry {
             id: tensor.id,
             tensor: Arc::downgrade(tensor),
         };
-        match self.entries.get_mut(name) {
+        let entries = Arc::make_mut(&mut self.entries);
+        match entries.get_mut(name) {
             Some(bound) => *bound = entry,
             None => {
-                self.entries.insert(name.to_owned(), entry);
+                entries.insert(name.to_owned(), entry);
             }
         }
     }

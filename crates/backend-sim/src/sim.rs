@@ -260,6 +260,18 @@ impl Sim {
         self.shared.fill(tensor, offset, value, size)
     }
 
+    /// Where on the device a tensor is: `nrt_tensor_get_device_allocation_info`.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID` for a tensor that is not in device memory; `CLOSED`.
+    pub fn device_allocation(
+        &self,
+        tensor: &SimTensor,
+    ) -> Result<crate::DeviceAllocation, BackendError> {
+        self.shared.device_allocation(tensor)
+    }
+
     /// Waits until all ranks of a world have come here: `nrt_barrier`.
     ///
     /// # Errors

@@ -1,12 +1,17 @@
 //! The bytes behind tensors.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use metaneff_hlo::array::Buffer;
 
-use crate::memory::Charge;
+use crate::memory::{ALIGNMENT, Charge};
+use crate::report::wide;
 use crate::sync::{lock, wait};
+
+/// No two storages are ever given the same device addresses.
+static NEXT_PHYSICAL: AtomicU64 = AtomicU64::new(1 << 32);
 
 /// Memory that the caller owns and attaches to a tensor
 /// ([`Sim::attach`](crate::Sim::attach)).
@@ -36,6 +41,8 @@ pub trait ExternalMemory: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Storage {
     size: usize,
+    /// Where in the device's address space it would be.
+    physical: u64,
     cell: Mutex<Cell>,
     released: Condvar,
 }
@@ -88,8 +95,10 @@ impl Storage {
             pinned: false,
             charge,
         };
+        let span = size.div_ceil(ALIGNMENT).max(1) * ALIGNMENT;
         Arc::new(Self {
             size,
+            physical: NEXT_PHYSICAL.fetch_add(wide(span), Ordering::Relaxed),
             cell: Mutex::new(cell),
             released: Condvar::new(),
         })
@@ -97,6 +106,10 @@ impl Storage {
 
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    pub(crate) fn physical(&self) -> u64 {
+        self.physical
     }
 
     /// Takes the memory away from everyone who still holds the storage.

@@ -13,10 +13,24 @@ use crate::sync::{lock, read, wait_for, write};
 /// A tensor of the simulated device: `nrt_tensor_t`.
 ///
 /// Dropping it without [`free`](metaneff_binding::Backend::free) leaks it until
-/// the simulator is closed, as the live-object counters show.
-#[derive(Debug)]
+/// the simulator is closed, as the live-object counters show. A clone is the same
+/// tensor: its memory stays as long as one of them is held, and it is freed once.
+#[derive(Clone, Debug)]
 pub struct SimTensor {
     pub(crate) inner: Arc<TensorInner>,
+}
+
+/// Where on the device a tensor is: `nrt_tensor_device_allocation_info_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceAllocation {
+    /// Address in the device's memory. No two allocations share one; slices are
+    /// inside their parent's.
+    pub physical_address: u64,
+    /// Bytes that the allocation takes: the size, rounded up to the alignment.
+    pub size: usize,
+    /// Which memory of the chip it is in. Each core is taken to have its own.
+    pub hbm_index: u32,
 }
 
 /// Identifies a tensor among all that the process has made.

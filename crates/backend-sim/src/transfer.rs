@@ -8,13 +8,13 @@ use metaneff_schema::nrt::Status;
 
 use crate::config::HOST_TENSOR_LIMIT;
 use crate::fault::Call;
-use crate::memory::{Charge, Shortage};
+use crate::memory::{ALIGNMENT, Charge, Shortage};
 use crate::report::{Counters, wide};
 use crate::set::{MAX_NAME, SimTensorSet};
 use crate::sim::{Shared, invalid, next_id};
 use crate::storage::{ExternalMemory, Storage, StorageError};
 use crate::sync::lock;
-use crate::tensor::{SimTensor, TensorInner, Unreachable, View};
+use crate::tensor::{DeviceAllocation, SimTensor, TensorInner, Unreachable, View};
 
 impl Shared {
     pub(crate) fn allocate(
@@ -285,6 +285,26 @@ impl Shared {
         set.bind(name, tensor);
         Counters::add(&self.counters.binds, 1);
         Ok(())
+    }
+
+    pub(crate) fn device_allocation(
+        &self,
+        tensor: &SimTensor,
+    ) -> Result<DeviceAllocation, BackendError> {
+        let call = "nrt_tensor_get_device_allocation_info";
+        let tensor = self.tensor(call, tensor)?;
+        let view = tensor.view();
+        let storage = view.storage.as_ref();
+        let storage = storage.filter(|_| view.placement == Placement::Device);
+        let storage =
+            storage.ok_or_else(|| invalid(call, "tensor", "the tensor is not in device memory"))?;
+        let profile = self.config.profile();
+        let physical_core = tensor.core.index() * self.config.virtual_core_size;
+        Ok(DeviceAllocation {
+            physical_address: storage.physical() + wide(view.offset),
+            size: view.size.next_multiple_of(ALIGNMENT),
+            hbm_index: physical_core % (profile.physical_cores / profile.chips),
+        })
     }
 
     /// The tensor, if it is one of this simulator's.
