@@ -52,7 +52,6 @@ impl<'rt, B: Backend> SessionPool<'rt, B> {
 
     /// Takes a session; waits until one is free. A pool of no sessions waits for
     /// ever.
-    #[must_use]
     pub fn acquire(&self) -> Pooled<'_, 'rt, B> {
         self.pooled(self.sessions.take())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Session;
-use crate::backend::Backend;
+use crate::backend::{Backend, Core};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::contract::{Contract, ContractId, Holder, LookupError, Ordinal, Role, Slot, SlotKey};
 use crate::device::{DeviceTensor, TensorView};
@@ -51,6 +51,13 @@ impl<'rt, B: Backend> States<'rt, B> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The core that they are on, `None` where they have no buffers.
+    #[must_use]
+    pub fn core(&self) -> Option<Core> {
+        let mut tensors = self.set.as_ref()?.tensors.iter().flatten();
+        tensors.next().map(DeviceTensor::core)
     }
 
     /// The contract that they belong to, `None` where there are none.

@@ -11,12 +11,21 @@ use crate::checkpoint::Checkpoint;
 use crate::failure::{Error, Rejected};
 use crate::parallel::{NotStarted, RankOutcome, together};
 use crate::session::{
-    Argument, Completed, Executed, Failed, NumericalError, Outputs, Ready, Session, States,
+    Argument, BindError, Completed, Executed, Failed, NumericalError, Outputs, Ready, Session,
+    States,
 };
 use crate::tensor::{Tensor, Validated};
 
 /// Inputs of one rank.
 type Inputs<'a, 'rt, B> = Vec<Argument<'a, 'rt, B>>;
+
+/// What came of binding one rank's inputs.
+type RankBound<'s, 'a, 'rt, B> =
+    Result<Ready<'s, 'rt, B, Inputs<'a, 'rt, B>>, Rejected<Inputs<'a, 'rt, B>, BindError>>;
+
+/// What came of executing one rank.
+type RankExecuted<'s, 'a, 'rt, B> =
+    Result<Executed<'s, 'rt, B>, Failed<'s, 'rt, B, Inputs<'a, 'rt, B>>>;
 
 /// The inputs of a launch of all ranks.
 #[derive(Debug)]
@@ -125,10 +134,6 @@ impl<'rt, B: Backend> SpmdSession<'rt, B> {
     ///
     /// [`SpmdFailed`], with what became of every rank, the inputs of those that
     /// did not complete, and the states of all.
-    #[expect(
-        clippy::type_complexity,
-        reason = "the error gives back what was given, as in `Ready::execute`"
-    )]
     pub fn execute<'a>(
         &mut self,
         inputs: SpmdInputs<'a, 'rt, B>,
@@ -210,7 +215,7 @@ pub struct SpmdExecuted<'s, 'rt, B: Backend> {
 impl<'s, 'rt, B: Backend> SpmdExecuted<'s, 'rt, B> {
     fn new<'a>(
         first_rank: u32,
-        results: Vec<Result<Executed<'s, 'rt, B>, Failed<'s, 'rt, B, Inputs<'a, 'rt, B>>>>,
+        results: Vec<RankExecuted<'s, 'a, 'rt, B>>,
     ) -> Result<Self, SpmdFailed<'a, 'rt, B>> {
         if results.iter().any(Result::is_err) {
             return Err(SpmdFailed::failed(first_rank, results));
@@ -376,12 +381,7 @@ impl<'a, 'rt, B: Backend> SpmdFailed<'a, 'rt, B> {
     /// The inputs of a rank were refused, so nothing was executed.
     fn unbound(
         first: u32,
-        bound: Vec<
-            Result<
-                Ready<'_, 'rt, B, Inputs<'a, 'rt, B>>,
-                Rejected<Inputs<'a, 'rt, B>, crate::session::BindError>,
-            >,
-        >,
+        bound: Vec<RankBound<'_, 'a, 'rt, B>>,
         states: SpmdStates<'rt, B>,
     ) -> Self {
         let (mut outcomes, mut inputs) = (Vec::new(), Vec::new());
@@ -400,10 +400,7 @@ impl<'a, 'rt, B: Backend> SpmdFailed<'a, 'rt, B> {
     }
 
     /// The execution of a rank failed.
-    fn failed(
-        first_rank: u32,
-        results: Vec<Result<Executed<'_, 'rt, B>, Failed<'_, 'rt, B, Inputs<'a, 'rt, B>>>>,
-    ) -> Self {
+    fn failed(first_rank: u32, results: Vec<RankExecuted<'_, 'a, 'rt, B>>) -> Self {
         let (mut outcomes, mut inputs, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
         for (rank, result) in (first_rank..).zip(results) {
             let (given, states, result) = match result {
