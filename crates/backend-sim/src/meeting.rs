@@ -19,6 +19,25 @@ impl Shared {
         part: &[u8],
         limit: Option<Duration>,
     ) -> Result<Parts, BackendError> {
+        check_rank(call, "g_device_id", context)?;
+        self.exchange(
+            call,
+            context,
+            (0..context.world_size).collect(),
+            part,
+            limit,
+        )
+    }
+
+    /// Brings together what each rank of a group brings to `call`.
+    pub(crate) fn exchange(
+        &self,
+        call: &'static str,
+        context: CollectiveContext,
+        group: Vec<u32>,
+        part: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<Parts, BackendError> {
         const ARGUMENT: &str = "g_device_id";
 
         self.open(call)?;
@@ -26,7 +45,7 @@ impl Shared {
         let start = Instant::now();
         let meeting = Meeting {
             channel: call,
-            group: (0..context.world_size).collect(),
+            group,
         };
         let deadline = limit.and_then(|limit| start.checked_add(limit));
         let met = self
