@@ -4,8 +4,9 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::Outcome;
+use crate::libtorch::Torch;
 use crate::shell::{self, cargo, succeeds};
-use crate::{conformance, corpus, deps, fixtures, test, tidy};
+use crate::{conformance, corpus, deps, fixtures, libtorch, test, tidy};
 
 /// Options of `ci`.
 #[derive(Debug, clap::Args)]
@@ -38,6 +39,7 @@ const STEPS: &[Step] = &[
         name: "clippy",
         run: || {
             let mut clippy = cargo(["clippy", "--workspace", "--all-features", "--all-targets"]);
+            Torch::wherever_possible()?.scope(&mut clippy);
             command(clippy.args(["--", "-D", "warnings"]))
         },
     },
@@ -50,6 +52,7 @@ const STEPS: &[Step] = &[
                 "--no-deps",
                 "--document-private-items",
             ]);
+            Torch::wherever_possible()?.scope(&mut doc);
             command(doc.env("RUSTDOCFLAGS", "-D warnings"))
         },
     },
@@ -85,9 +88,20 @@ fn command(command: &mut Command) -> Outcome {
 
 /// Each example checks its own numbers.
 fn examples() -> Outcome {
+    let mut runs = Vec::new();
     for example in ["minimal", "quickstart", "decode"] {
         let mut run = cargo(["run", "--quiet", "--package", "metaneff-examples"]);
-        if !succeeds(run.args(["--example", example]))? {
+        run.args(["--example", example]);
+        runs.push(run);
+    }
+    if let Torch::Included(folder) = Torch::wherever_possible()? {
+        let mut run = cargo(["run", "--quiet", "--package", "metaneff-torch"]);
+        run.args(["--example", "torch_forward"]);
+        run.envs(libtorch::environment(&folder));
+        runs.push(run);
+    }
+    for mut run in runs {
+        if !succeeds(&mut run)? {
             return Ok(ExitCode::FAILURE);
         }
     }

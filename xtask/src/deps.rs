@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "metaneff-conformance",
         &["metaneff-binding", "metaneff-schema"],
     ),
+    ("metaneff-torch", &["metaneff-binding", "metaneff-schema"]),
     (
         "metaneff-examples",
         &[
@@ -59,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("libloading", &["metaneff-backend-nrt"]),
     ("tch", &["metaneff-torch"]),
+    ("torch-sys", &["metaneff-torch"]),
 ];
 
 pub(crate) fn run() -> Outcome {

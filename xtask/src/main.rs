@@ -10,6 +10,7 @@ mod conformance;
 mod corpus;
 mod deps;
 mod fixtures;
+mod libtorch;
 mod shell;
 mod test;
 mod tidy;
@@ -41,6 +42,8 @@ enum Verb {
     Corpus(corpus::Args),
     /// Tells which HLO modules the verifier accepts, and why not.
     Verify(verify::Args),
+    /// Puts a CPU-only libtorch together in the target directory.
+    Libtorch(libtorch::Args),
     /// Packs the examples' models.
     Fixtures(fixtures::Args),
     /// Checks that dependencies between the crates point one way only.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Verify(args) => verify::run(&args),
+        Verb::Libtorch(args) => libtorch::run(&args),
         Verb::Fixtures(args) => fixtures::run(&args),
         Verb::Deps => deps::run(),
         Verb::Tidy => tidy::run(),

@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use metaneff_schema::metaneff::MetaNeff;
 use metaneff_schema::neff::{Neff, NeffError, ParseOptions};
-use metaneff_schema::{DecodeError, decode_metaneff};
+use metaneff_schema::{DecodeError, Document, EditError};
 
-use crate::contract::{Contract, ContractError, ContractOptions, Finding, JoinError};
+use crate::contract::{Contract, ContractError, ContractOptions, Finding, JoinError, Slot};
 
 /// A NEFF and its contract, which belong together.
 ///
@@ -26,6 +27,8 @@ use crate::contract::{Contract, ContractError, ContractOptions, Finding, JoinErr
 pub struct Artifact {
     neff: Bytes,
     contract: Contract,
+    /// The metaneff as it was read, where it was read.
+    document: Option<Document>,
 }
 
 /// Why the files of a model were refused.
@@ -52,6 +55,12 @@ pub enum ArtifactError {
     /// The contract and the NEFF do not belong together.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// The metaneff cannot be edited as asked.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// The contract was made without a metaneff, so there is nothing to edit.
+    #[error("the contract was made without a metaneff, which could be edited")]
+    NoMetaneff,
 }
 
 impl Artifact {
@@ -109,7 +118,8 @@ impl Artifact {
         options: &ContractOptions,
     ) -> Result<Self, ArtifactError> {
         let neff = neff.into();
-        let mut message = decode_metaneff(metaneff)?;
+        let document = Document::parse(metaneff)?;
+        let mut message = document.message()?;
         let program = Neff::parse(neff.clone(), &ParseOptions::default())?;
         if message.serialized_graph_def.is_empty()
             && let Some(graph) = program.graph()
@@ -117,7 +127,11 @@ impl Artifact {
             message.serialized_graph_def = graph.clone();
         }
         let contract = Contract::new(&message, options)?.join(&program)?;
-        Ok(Self::from_contract(neff, contract))
+        Ok(Self {
+            neff,
+            contract,
+            document: Some(document),
+        })
     }
 
     /// Puts a contract beside a NEFF that is not looked into: one that only the
@@ -128,7 +142,86 @@ impl Artifact {
         Self {
             neff: neff.into(),
             contract,
+            document: None,
         }
+    }
+
+    /// Puts a metaneff beside a NEFF that is not looked into.
+    pub(crate) fn from_message(
+        neff: impl Into<Bytes>,
+        message: &MetaNeff,
+        options: &ContractOptions,
+    ) -> Result<Self, ContractError> {
+        Ok(Self {
+            document: Some(Document::of(message)),
+            ..Self::from_contract(neff, Contract::new(message, options)?)
+        })
+    }
+
+    /// An artifact whose metaneff is edited: how it is loaded, which slots take
+    /// part in batches, whether aliased outputs are returned.
+    ///
+    /// Bytes that an edit does not concern stay as they are, unknown fields
+    /// included, and the graph is neither decoded nor copied. The result has a
+    /// contract of its own: tensors of the old one do not fit it.
+    ///
+    /// Source: the reference page, section 6.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::Edit`] with what the edit answers,
+    /// [`ArtifactError::NoMetaneff`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use metaneff_binding::testing::add_model;
+    ///
+    /// let artifact = add_model();
+    /// let lazy = artifact.edit(|metaneff| {
+    ///     metaneff.set_lazy_load(true);
+    ///     metaneff.set_dynamic_batching_mixed(&[true, true], &[true])
+    /// })?;
+    /// assert!(lazy.contract().loads_lazily());
+    /// assert!(lazy.contract().slot(0)?.has_dynamic_batch());
+    /// assert!(!artifact.contract().loads_lazily());
+    /// # Ok::<(), metaneff_binding::Error>(())
+    /// ```
+    pub fn edit(
+        &self,
+        edit: impl FnOnce(&mut Document) -> Result<(), EditError>,
+    ) -> Result<Self, ArtifactError> {
+        let mut document = self.document.clone().ok_or(ArtifactError::NoMetaneff)?;
+        edit(&mut document)?;
+        let contract = self.contract.with_flags_of(&document.message()?);
+        Ok(Self {
+            neff: self.neff.clone(),
+            contract,
+            document: Some(document),
+        })
+    }
+
+    /// An artifact whose slots all take part in batches, or none; scalars never
+    /// do. See [`edit`](Self::edit).
+    ///
+    /// # Errors
+    ///
+    /// As [`edit`](Self::edit).
+    pub fn with_dynamic_batching(&self, value: bool) -> Result<Self, ArtifactError> {
+        let flags = |slots: &[Slot]| -> Vec<bool> {
+            let flags = slots.iter().map(|slot| value && slot.shape().rank() > 0);
+            flags.collect()
+        };
+        let inputs = flags(self.contract.inputs());
+        let outputs = flags(self.contract.outputs());
+        self.edit(|metaneff| metaneff.set_dynamic_batching_mixed(&inputs, &outputs))
+    }
+
+    /// The metaneff with its edits, to be written; `None` if the contract was
+    /// made without one.
+    #[must_use]
+    pub fn metaneff(&self) -> Option<&Document> {
+        self.document.as_ref()
     }
 
     /// The contract.

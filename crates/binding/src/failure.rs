@@ -4,12 +4,13 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::artifact::ArtifactError;
+use crate::checkpoint::CheckpointError;
 use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
 use crate::error::BackendError;
 use crate::model::{LoadError, UnloadError, WeightsError};
 use crate::session::{
-    BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
+    BatchError, BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
 };
 use crate::tensor::TensorError;
 
@@ -133,6 +134,9 @@ pub enum Error {
     /// Weights were refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// A checkpoint was not read, or does not fit.
+    #[error(transparent)]
+    Checkpoint(Box<CheckpointError>),
     /// The session cannot be made.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -148,6 +152,9 @@ pub enum Error {
     /// The inputs of a launch were refused.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A batch was not executed.
+    #[error(transparent)]
+    Batch(Box<BatchError>),
     /// States were refused.
     #[error(transparent)]
     States(#[from] StatesError),
@@ -169,4 +176,16 @@ pub enum Error {
     /// A call of the backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+}
+
+impl From<CheckpointError> for Error {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
+    }
+}
+
+impl From<BatchError> for Error {
+    fn from(error: BatchError) -> Self {
+        Self::Batch(Box::new(error))
+    }
 }

@@ -108,6 +108,7 @@
 
 mod artifact;
 mod backend;
+mod checkpoint;
 mod contract;
 mod device;
 mod dtype;
@@ -128,6 +129,7 @@ pub use backend::{
     Backend, BackendInfo, CollectiveContext, Completion, Core, LoadRequest, MemoryStats, Placement,
     Side, TensorInfo, Transfers,
 };
+pub use checkpoint::{Checkpoint, CheckpointError, HeaderError};
 pub use contract::{
     Contract, ContractError, ContractId, ContractOptions, Finding, JoinError, JoinMismatch,
     KeyKind, LookupError, Order, Ordinal, Role, Slot, SlotKey, Strictness, ValidateError, VarId,
@@ -139,12 +141,14 @@ pub use element::Element;
 pub use erased::{AnyBackend, AnyHandle, DynBackend, DynHandle};
 pub use error::{BackendError, Cause};
 pub use failure::{Error, Rejected};
-pub use model::{LoadError, Missing, MissingSlots, Model, UnloadError, WeightsError};
+pub use model::{
+    CheckpointSummary, LoadError, Missing, MissingSlots, Model, UnloadError, WeightsError,
+};
 pub use runtime::{LoadOptions, Runtime, SharedRuntime};
 pub use session::{
-    Argument, ArgumentRef, Arguments, AsArgument, BindError, Completed, ExecuteError, Executed,
-    Failed, NumericalError, OutputError, Outputs, Ready, Session, SessionError, States,
-    StatesError,
+    Argument, ArgumentRef, Arguments, AsArgument, BatchError, BatchOutputs, BindError, Completed,
+    ExecuteError, Executed, ExecutedBatch, Failed, NumericalError, OutputError, Outputs, Ready,
+    Session, SessionError, States, StatesError,
 };
 pub use shape::{Shape, SizeOverflow};
 pub use tensor::{

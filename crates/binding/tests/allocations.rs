@@ -4,10 +4,14 @@ use std::ffi::CStr;
 
 use metaneff_binding::testing::{add_model, model};
 use metaneff_binding::{
-    Backend, BackendError, BackendInfo, Completion, Core, Error, HostTensor, LoadRequest,
-    MemoryStats, Placement, Runtime, TensorInfo,
+    Artifact, Backend, BackendError, BackendInfo, Completion, ContractOptions, Core, Error,
+    HostTensor, LoadRequest, MemoryStats, Placement, Runtime, TensorInfo,
 };
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor};
+use metaneff_schema::neff::NeffBuilder;
+use metaneff_schema::xla::{
+    HloComputationProto, HloInstructionProto, HloModuleProto, PrimitiveType, ShapeProto,
+};
 
 /// A backend that answers everything at once and does nothing.
 #[derive(Debug)]
@@ -189,5 +193,61 @@ fn a_launch_with_states_and_device_inputs() -> Result<(), Error> {
     });
     assert_eq!(heap.count_total, 0);
     assert!(states.is_some() && cache.is_some());
+    Ok(())
+}
+
+/// A NEFF of a module with one parameter, which is its result.
+fn program() -> bytes::Bytes {
+    let shape = ShapeProto {
+        element_type: PrimitiveType::F32.into(),
+        dimensions: vec![2],
+        ..ShapeProto::default()
+    };
+    let module = HloModuleProto {
+        computations: vec![HloComputationProto {
+            instructions: vec![HloInstructionProto {
+                name: "p0".to_owned(),
+                opcode: "parameter".to_owned(),
+                shape: Some(shape),
+                ..HloInstructionProto::default()
+            }],
+            ..HloComputationProto::default()
+        }],
+        ..HloModuleProto::default()
+    };
+    let module = prost::Message::encode_to_vec(&module);
+    NeffBuilder::from_hlo(module)
+        .expect("a module of one parameter")
+        .build()
+}
+
+#[test]
+fn an_edit_does_not_copy_the_graph() -> Result<(), Error> {
+    const GRAPH: usize = 64 << 20;
+    let mut message = MetaNeff {
+        input_tensors: vec![MetaTensor {
+            name: "input0".into(),
+            shape: vec![2],
+            data_type: 1,
+            ..MetaTensor::default()
+        }],
+        output_tensors: vec![MetaTensor {
+            name: "output0".into(),
+            shape: vec![2],
+            data_type: 1,
+            ..MetaTensor::default()
+        }],
+        ..MetaNeff::default()
+    };
+    message.serialized_graph_def = vec![0; GRAPH].into();
+    let wire = prost::Message::encode_to_vec(&message);
+    let artifact =
+        Artifact::from_bytes_with(program(), wire, &ContractOptions::new().without_graph())?;
+    let mut edited = None;
+    let heap = allocation_counter::measure(|| {
+        edited = artifact.with_dynamic_batching(true).ok();
+    });
+    assert!(edited.is_some());
+    assert!(heap.bytes_total < 1 << 16, "{} bytes", heap.bytes_total);
     Ok(())
 }

@@ -176,3 +176,41 @@ fn a_lenient_reading_says_what_it_tolerated() {
         }]
     ));
 }
+
+#[test]
+fn an_edit_keeps_every_other_byte_and_shares_the_graph() {
+    let graph = graph(&array(PrimitiveType::F32, &[2]));
+    let program = neff(&graph).unwrap();
+    let mut wire = metaneff(&graph).unwrap().encode_to_vec();
+    // A field 99 of a newer producer.
+    wire.extend_from_slice(b"\x9a\x06\x02hi");
+    let wire = Bytes::from(wire);
+    let artifact = Artifact::from_bytes(program, wire.clone()).unwrap();
+
+    let same = artifact.edit(|_| Ok(())).unwrap();
+    assert_eq!(same.metaneff().unwrap().to_vec(), wire);
+    assert_ne!(same.contract().id(), artifact.contract().id());
+
+    let edited = artifact.with_dynamic_batching(true).unwrap();
+    assert!(edited.contract().slot(0).unwrap().has_dynamic_batch());
+    assert!(edited.contract().output(0).unwrap().has_dynamic_batch());
+    assert!(!artifact.contract().slot(0).unwrap().has_dynamic_batch());
+    assert!(edited.contract().is_joined());
+    let document = edited.metaneff().unwrap();
+    assert_eq!(document.unknown_fields()[0].number, 99);
+    // One flag of two bytes a tensor, and nothing else.
+    assert_eq!(document.len(), wire.len() + 3 * 2);
+    let range = wire.as_ptr_range();
+    assert!(range.contains(&document.message().unwrap().serialized_graph_def.as_ptr()));
+
+    let restored = edited.with_dynamic_batching(false).unwrap();
+    assert_eq!(restored.metaneff().unwrap().to_vec(), wire);
+
+    let bare = Artifact::from_contract(Bytes::new(), artifact.contract().clone());
+    let error = bare.with_dynamic_batching(true).unwrap_err();
+    assert!(matches!(error, ArtifactError::NoMetaneff));
+    let error = artifact
+        .edit(|metaneff| metaneff.set_dynamic_batching_mixed(&[true], &[true]))
+        .unwrap_err();
+    assert!(matches!(error, ArtifactError::Edit(_)));
+}

@@ -3,34 +3,29 @@
 use std::fmt;
 use std::panic::Location;
 
-use metaneff_binding::Backend;
-
 /// What a case asks of the backend that it runs on.
 ///
-/// A target that cannot be set up so reports the case as unsupported.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// It is said in the environment's words: those of the runtime, which every
+/// library reads when it is initialised, and those of the simulator under the
+/// prefix [`SIMULATED`], which no device has. A target that cannot be set up so
+/// reports the case as unsupported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Setup {
-    /// Cores that must be visible, at least.
+    /// Cores that are visible, exactly.
     pub cores: u32,
-    /// Device memory of each core in bytes, exactly.
-    pub memory_limit: Option<u64>,
-    /// Any NaN counts as a numerical error, also one that no output shows.
-    pub nan_in_any_intermediate: bool,
-    /// An index out of bounds is an error instead of being clamped or dropped.
-    pub strict_bounds: bool,
-    /// A failure of the `call`-th execution (counted from 1) with this status.
-    pub failing_execution: Option<(u64, i32)>,
+    /// Further variables with their values.
+    pub environment: &'static [(&'static str, &'static str)],
 }
+
+/// Prefix of the variables that only the simulator reads.
+pub const SIMULATED: &str = "METANEFF_SIM_";
 
 impl Setup {
     /// One visible core and nothing else.
     pub const ONE_CORE: Self = Self {
         cores: 1,
-        memory_limit: None,
-        nan_in_any_intermediate: false,
-        strict_bounds: false,
-        failing_execution: None,
+        environment: &[],
     };
 
     /// Two visible cores.
@@ -38,6 +33,40 @@ impl Setup {
         cores: 2,
         ..Self::ONE_CORE
     };
+
+    /// With these variables.
+    #[must_use]
+    pub const fn environment(
+        mut self,
+        environment: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Every variable that says this set-up, the number of cores included.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("NEURON_RT_NUM_CORES", self.cores.to_string())];
+        let stated = self.environment.iter();
+        variables.extend(stated.map(|(name, value)| (*name, (*value).to_owned())));
+        variables
+    }
+
+    /// The first variable that only the simulator reads.
+    #[must_use]
+    pub fn simulated(&self) -> Option<&'static str> {
+        let mut names = self.environment.iter().map(|(name, _)| *name);
+        names.find(|name| name.starts_with(SIMULATED))
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} visible", self.cores)?;
+        let mut rest = self.environment.iter();
+        rest.try_for_each(|(name, value)| write!(f, ", {name}={value}"))
+    }
 }
 
 /// One thing that every backend must do alike.
@@ -55,9 +84,10 @@ pub struct Case<B> {
     pub run: fn(B) -> Result<(), Failure>,
 }
 
-impl<B: Backend> Case<B> {
+impl<B> Case<B> {
     /// A case for one visible core.
-    pub(crate) const fn new(
+    #[must_use]
+    pub const fn new(
         id: &'static str,
         shows: &'static str,
         source: &'static str,
@@ -73,7 +103,8 @@ impl<B: Backend> Case<B> {
     }
 
     /// Replaces the set-up.
-    pub(crate) const fn with(mut self, setup: Setup) -> Self {
+    #[must_use]
+    pub const fn with(mut self, setup: Setup) -> Self {
         self.setup = setup;
         self
     }

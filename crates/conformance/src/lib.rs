@@ -10,12 +10,18 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod case;
 mod cases;
 mod graph;
 mod models;
+mod packing;
+mod raw;
 mod report;
 
-pub use case::{Case, Failure, Setup};
-pub use cases::cases;
-pub use report::{Expectation, Report, Row, Target, Unavailable, Verdict, run};
+pub use case::{Case, Failure, SIMULATED, Setup};
+pub use cases::{cases, order_cases};
+pub use packing::Packing;
+pub use report::{
+    Expectation, Outcome, Report, Row, Tally, Target, Unavailable, Verdict, judge, run,
+};

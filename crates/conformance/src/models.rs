@@ -1,14 +1,17 @@
 //! The models that the cases run: graphs whose results are worked out by hand.
 
 use bytes::Bytes;
-use metaneff_binding::{Artifact, Backend, Core, HostTensor, Model, Outputs, Runtime, Session};
+use metaneff_binding::{
+    Artifact, Backend, ContractOptions, Core, HostTensor, Model, Outputs, Runtime, Session,
+};
 use metaneff_schema::MetaNeffBuilder;
 use metaneff_schema::neff::NeffBuilder;
-use metaneff_schema::xla::PrimitiveType::F32;
+use metaneff_schema::xla::PrimitiveType::{self, F32};
 use prost::Message as _;
 
 use crate::case::Failure;
 use crate::graph::Graph;
+use crate::packing::Packing;
 
 /// Passes an error of the SDK on as a case's failure.
 pub(crate) trait Must<T> {
@@ -32,9 +35,41 @@ pub(crate) fn artifact(
     graph: Bytes,
     edit: impl FnOnce(MetaNeffBuilder) -> MetaNeffBuilder,
 ) -> Result<Artifact, Failure> {
-    let neff = NeffBuilder::from_hlo(graph.clone())?.build();
-    let metaneff = edit(MetaNeffBuilder::from_hlo(graph)?).build();
-    Artifact::from_bytes(neff, metaneff.encode_to_vec()).must()
+    artifact_with(graph, &ContractOptions::new(), edit)
+}
+
+/// As [`artifact`], with a contract that is checked by `options`.
+pub(crate) fn artifact_with(
+    graph: Bytes,
+    options: &ContractOptions,
+    edit: impl FnOnce(MetaNeffBuilder) -> MetaNeffBuilder,
+) -> Result<Artifact, Failure> {
+    let message = edit(MetaNeffBuilder::from_hlo(graph.clone())?).build();
+    join(pack(graph)?, message.encode_to_vec(), options)
+}
+
+/// A NEFF that carries `graph`.
+pub(crate) fn pack(graph: Bytes) -> Result<Bytes, Failure> {
+    Ok(NeffBuilder::from_hlo(graph)?.build())
+}
+
+/// Both files, on their way to a load.
+pub(crate) fn join(
+    neff: Bytes,
+    metaneff: Vec<u8>,
+    options: &ContractOptions,
+) -> Result<Artifact, Failure> {
+    let packing = Packing::current();
+    let (neff, metaneff) = (packing.neff(neff)?, packing.metaneff(metaneff)?);
+    Artifact::from_bytes_with(neff, metaneff, options).must()
+}
+
+/// `x` itself, over `element[dims]`.
+pub(crate) fn identity(element: PrimitiveType, dims: &[i64]) -> Result<Artifact, Failure> {
+    let mut graph = Graph::new();
+    let x = graph.parameter(element, dims);
+    let copy = graph.elementwise("copy", &[x]);
+    artifact(graph.finish(&[copy]), |m| m)
 }
 
 /// `input0 - input1` over `f32[2]`, with the keys `a` and `b`.

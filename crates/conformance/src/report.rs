@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use metaneff_binding::Backend;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Setup};
+use crate::packing::Packing;
 
 /// Something that cases run on: a name, and a way to make a backend.
 pub trait Target {
@@ -23,6 +24,11 @@ pub trait Target {
     ///
     /// A reason why this target cannot be set up so.
     fn open(&self, setup: &Setup) -> Result<Self::Backend, Unavailable>;
+
+    /// How the cases' files reach the backend.
+    fn packing(&self) -> Packing {
+        Packing::AsWritten
+    }
 }
 
 /// Why a target cannot be set up as a case asks.
@@ -77,7 +83,7 @@ impl Expectation {
 }
 
 /// What came of one case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
@@ -157,6 +163,14 @@ pub struct Row {
     pub elapsed: Duration,
 }
 
+impl Row {
+    /// The part of the case's id before the first slash.
+    #[must_use]
+    pub fn group(&self) -> &'static str {
+        self.case.split('/').next().unwrap_or(self.case)
+    }
+}
+
 fn micros<S: serde::Serializer>(elapsed: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
 }
@@ -189,28 +203,157 @@ impl Report {
         self.stale_expectations.extend(other.stale_expectations);
     }
 
+    /// Adds what came of a case on a target, seen through the expectations.
+    pub fn add<B>(
+        &mut self,
+        case: &Case<B>,
+        target: &'static str,
+        outcome: Outcome,
+        expectations: &[Expectation],
+    ) {
+        self.rows.push(Row {
+            case: case.id,
+            target,
+            shows: case.shows,
+            source: case.source,
+            verdict: expected(outcome.verdict, target, case.id, expectations),
+            elapsed: Duration::from_micros(outcome.micros),
+        });
+    }
+
+    /// Notes the expectations for a target that name none of its cases.
+    pub fn hold_to_account<B>(
+        &mut self,
+        target: &str,
+        cases: &[Case<B>],
+        expectations: &[Expectation],
+    ) {
+        for expectation in expectations.iter().filter(|e| e.target == target) {
+            if !cases.iter().any(|case| case.id == expectation.case) {
+                self.stale_expectations.push(format!(
+                    "an expectation for {} names `{}`, which is no case",
+                    expectation.target, expectation.case
+                ));
+            }
+        }
+    }
+
+    /// The targets, in the order of their first rows.
+    #[must_use]
+    pub fn targets(&self) -> Vec<&'static str> {
+        distinct(self.rows.iter().map(|row| row.target))
+    }
+
+    /// How many cases of each group came to what on each target: a line a group,
+    /// with a cell a target of [`targets`](Self::targets).
+    #[must_use]
+    pub fn matrix(&self) -> Vec<(&'static str, Vec<Tally>)> {
+        let targets = self.targets();
+        let groups = distinct(self.rows.iter().map(Row::group));
+        let line = |group| {
+            let cell = |target: &&str| {
+                let rows = self.rows.iter();
+                Tally::of(rows.filter(|row| row.group() == group && row.target == *target))
+            };
+            (group, targets.iter().map(cell).collect())
+        };
+        groups.into_iter().map(line).collect()
+    }
+
     /// One line: how many passed, failed, and were not run.
     #[must_use]
     pub fn summary(&self) -> String {
-        let count = |word: &str| {
-            self.rows
-                .iter()
-                .filter(|row| row.verdict.word() == word)
-                .count()
-        };
-        let failed = self.failures().count() + self.stale_expectations.len();
-        let mut line = format!("{} passed, {failed} failed", count("passed"));
-        for word in ["expected failure", "unsupported"] {
-            if count(word) > 0 {
-                let _ = write!(line, ", {} {word}", count(word));
+        let tally = Tally::of(self.rows.iter());
+        let failed = tally.failed + self.stale_expectations.len();
+        let mut line = format!("{} passed, {failed} failed", tally.passed);
+        for (count, word) in [
+            (tally.expected, "expected failure"),
+            (tally.unsupported, "unsupported"),
+        ] {
+            if count > 0 {
+                let _ = write!(line, ", {count} {word}");
             }
         }
         line
     }
 }
 
-/// Runs the cases that `selected` picks on `target`, each on a backend of its
-/// own. Never stops at a failure; a case that panics has failed.
+/// How many cases came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Tally {
+    /// They hold.
+    pub passed: usize,
+    /// They do not hold, or hold against an expectation.
+    pub failed: usize,
+    /// They do not hold, as expected.
+    pub expected: usize,
+    /// The target cannot be set up so.
+    pub unsupported: usize,
+}
+
+impl Tally {
+    fn of<'a>(rows: impl Iterator<Item = &'a Row>) -> Self {
+        rows.fold(Self::default(), |mut tally, row| {
+            *match row.verdict {
+                Verdict::Passed => &mut tally.passed,
+                Verdict::Failed { .. } | Verdict::UnexpectedPass { .. } => &mut tally.failed,
+                Verdict::ExpectedFailure { .. } => &mut tally.expected,
+                Verdict::Unsupported { .. } => &mut tally.unsupported,
+            } += 1;
+            tally
+        })
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.passed + self.failed + self.expected + self.unsupported
+    }
+}
+
+/// Each value once, in the order of first appearance.
+fn distinct(values: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// What came of one case on one target, before any expectation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// What came of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Time that it took, in microseconds.
+    pub micros: u64,
+}
+
+impl Outcome {
+    /// A verdict after so much time.
+    #[must_use]
+    pub fn new(verdict: Verdict, elapsed: Duration) -> Self {
+        Self {
+            verdict,
+            micros: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Runs one case on a backend of its own. A case that panics has failed.
+pub fn judge<T: Target>(target: &T, case: &Case<T::Backend>) -> Outcome {
+    let start = Instant::now();
+    let verdict = verdict(target, case);
+    Outcome::new(verdict, start.elapsed())
+}
+
+/// Runs the cases that `selected` picks on `target`, in this process. Never
+/// stops at a failure.
 pub fn run<T: Target>(
     target: &T,
     cases: &[Case<T::Backend>],
@@ -219,34 +362,19 @@ pub fn run<T: Target>(
 ) -> Report {
     let mut report = Report::default();
     for case in cases.iter().filter(|case| selected(case.id)) {
-        let start = Instant::now();
-        let verdict = expected(judge(target, case), target.name(), case.id, expectations);
-        report.rows.push(Row {
-            case: case.id,
-            target: target.name(),
-            shows: case.shows,
-            source: case.source,
-            verdict,
-            elapsed: start.elapsed(),
-        });
+        report.add(case, target.name(), judge(target, case), expectations);
     }
-    for expectation in expectations.iter().filter(|e| e.target == target.name()) {
-        if !cases.iter().any(|case| case.id == expectation.case) {
-            report.stale_expectations.push(format!(
-                "an expectation for {} names `{}`, which is no case",
-                expectation.target, expectation.case
-            ));
-        }
-    }
+    report.hold_to_account(target.name(), cases, expectations);
     report
 }
 
-fn judge<T: Target>(target: &T, case: &Case<T::Backend>) -> Verdict {
+fn verdict<T: Target>(target: &T, case: &Case<T::Backend>) -> Verdict {
     let backend = match target.open(&case.setup) {
         Ok(backend) => backend,
         Err(Unavailable { because }) => return Verdict::Unsupported { because },
     };
-    match catch_unwind(AssertUnwindSafe(|| (case.run)(backend))) {
+    let run = || target.packing().during(|| (case.run)(backend));
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(failure)) => Verdict::Failed {
             message: failure.to_string(),

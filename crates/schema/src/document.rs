@@ -115,6 +115,19 @@ impl Document {
         Ok(Self { pieces })
     }
 
+    /// A document of a message that was made in code.
+    #[must_use]
+    pub fn of(message: &MetaNeff) -> Self {
+        let bytes = Bytes::from(prost::Message::encode_to_vec(message));
+        let pieces = Fields::new(&bytes).flatten().map(|field| Piece {
+            number: field.number,
+            bytes: bytes.slice(field.range),
+        });
+        Self {
+            pieces: pieces.collect(),
+        }
+    }
+
     /// The message as it stands now. The graph is shared.
     ///
     /// # Errors

@@ -43,6 +43,7 @@ pub(super) fn contract(
     }
 
     let warnings = report.finish()?;
+    let config = message.model_config.unwrap_or_default();
     Ok(Inner {
         id,
         strictness: options.strictness,
@@ -54,10 +55,9 @@ pub(super) fn contract(
             .collect(),
         inputs: inputs.into_iter().map(Slot::new).collect(),
         outputs: outputs.into_iter().map(Slot::new).collect(),
-        return_aliases: message
-            .model_config
-            .as_ref()
-            .is_some_and(|config| config.return_aliases),
+        return_aliases: config.return_aliases,
+        async_load: config.async_load,
+        lazy_load: config.lazy_load,
         graph: graph.cloned(),
         warnings,
         joined: false,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use metaneff_schema::metaneff::MetaNeff;
+use metaneff_schema::metaneff::{MetaNeff, MetaTensor};
 
 pub(crate) use finding::list;
 pub use finding::{ContractError, Finding, KeyKind};
@@ -169,6 +169,8 @@ struct Inner {
     outputs: Box<[Slot]>,
     user_inputs: Box<[Ordinal]>,
     return_aliases: bool,
+    async_load: bool,
+    lazy_load: bool,
     graph: Option<Bytes>,
     warnings: Vec<Finding>,
     joined: bool,
@@ -244,6 +246,50 @@ impl Contract {
     #[must_use]
     pub fn is_visible(&self, output: &Slot) -> bool {
         self.inner.return_aliases || output.alias().is_none()
+    }
+
+    /// Whether the contract asks to be loaded in the background
+    /// (`ModelConfig.async_load`).
+    #[must_use]
+    pub fn loads_in_background(&self) -> bool {
+        self.inner.async_load
+    }
+
+    /// Whether the contract asks to be loaded at the first use
+    /// (`ModelConfig.lazy_load`).
+    #[must_use]
+    pub fn loads_lazily(&self) -> bool {
+        self.inner.lazy_load
+    }
+
+    /// This contract with the flags of an edited message. All that a
+    /// [`Document`](metaneff_schema::Document) can change are flags, so what was
+    /// checked holds on; the graph is not looked at.
+    pub(crate) fn with_flags_of(&self, message: &MetaNeff) -> Self {
+        let id = ContractId::next();
+        let slots = |slots: &[Slot], tensors: &[MetaTensor]| {
+            let edited = slots.iter().zip(tensors).map(|(slot, tensor)| {
+                let mut data = slot.data().clone();
+                let flag = tensor.allow_dynamic_batch_size;
+                let scalar = data.shape.rank() == 0;
+                data.contract = id;
+                data.dynamic_batch = flag && !scalar;
+                data.scalar_batch = flag && scalar && data.side == Side::Input;
+                Slot::new(data)
+            });
+            edited.collect()
+        };
+        let config = message.model_config.unwrap_or_default();
+        let mut inner = (*self.inner).clone();
+        inner.id = id;
+        inner.inputs = slots(&self.inner.inputs, &message.input_tensors);
+        inner.outputs = slots(&self.inner.outputs, &message.output_tensors);
+        inner.return_aliases = config.return_aliases;
+        inner.async_load = config.async_load;
+        inner.lazy_load = config.lazy_load;
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// The graph that was compiled, an `HloModuleProto`, where there is one.

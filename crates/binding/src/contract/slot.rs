@@ -11,7 +11,7 @@ use crate::backend::Side;
 use crate::dtype::DType;
 use crate::failure::Rejected;
 use crate::shape::Shape;
-use crate::tensor::{HostState, HostTensor, Tensor, Validated};
+use crate::tensor::{HostTensor, Tensor, Validated};
 
 /// Position of a tensor within its side of a contract, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -287,6 +287,12 @@ impl Slot {
 
     /// The checks of [`validate`](Self::validate).
     pub(crate) fn check(&self, tensor: &HostTensor<'_>) -> Result<(), ValidateError> {
+        self.check_type(tensor.dtype(), tensor.shape())
+    }
+
+    /// The checks of [`validate`](Self::validate), for a tensor that is not read
+    /// yet.
+    pub(crate) fn check_type(&self, found: DType, shape: &Shape) -> Result<(), ValidateError> {
         let data = self.data();
         if data.side == Side::Output {
             return Err(ValidateError::Output {
@@ -294,11 +300,9 @@ impl Slot {
                 name: data.name.clone(),
             });
         }
-        let found = tensor.dtype();
         if !self.accepts(found) {
             return Err(self.refuse_dtype(found));
         }
-        let shape = tensor.state.shape();
         let fits =
             *shape == data.shape || data.dynamic_batch && shape.equals_but_for_batch(&data.shape);
         if !fits {

@@ -203,7 +203,7 @@ impl<'rt, B: Backend> Session<'rt, B> {
         for (slot, input) in contract.inputs().iter().zip(&plan.inputs) {
             let tensor = match input.holder {
                 Holder::Caller => continue,
-                Holder::Model => self.weights.tensors[slot.ordinal().index()].as_ref(),
+                Holder::Model => self.weights.tensors[slot.ordinal().index()].as_deref(),
                 Holder::States => held[input.state].as_ref(),
             };
             if let Some(tensor) = tensor {

@@ -12,6 +12,7 @@
 //! | [`Completed::into_parts`] | – | [`Outputs`] and [`States`] | – |
 
 mod arguments;
+mod batch;
 mod launch;
 mod outputs;
 mod ready;
@@ -23,6 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use arguments::{Argument, ArgumentRef, Arguments, AsArgument};
+pub use batch::{BatchError, BatchOutputs, ExecutedBatch};
 pub use outputs::{OutputError, Outputs};
 pub use ready::{Completed, ExecuteError, Executed, Failed, NumericalError, Ready};
 pub use states::{States, StatesError};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Session;
 use crate::backend::Backend;
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::contract::{Contract, ContractId, Holder, LookupError, Ordinal, Role, Slot, SlotKey};
 use crate::device::{DeviceTensor, TensorView};
 use crate::error::BackendError;
@@ -214,6 +215,26 @@ impl<'rt, B: Backend> Session<'rt, B> {
             Ok(states) => Ok(states),
             Err(reason) => Err(Rejected::new(tensors, reason)),
         }
+    }
+
+    /// States from a checkpoint, by checkpoint key; those that it has not are
+    /// zero. Weights that an output overwrites are states here.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError`]; what was allocated is freed.
+    pub fn checkpoint_states(
+        &self,
+        checkpoint: &Checkpoint,
+    ) -> Result<States<'rt, B>, CheckpointError> {
+        let states = self.zero_states().map_err(StatesError::from)?;
+        let slots = self.contract().inputs().iter();
+        for slot in slots.filter(|slot| slot.holder() == Holder::States) {
+            if checkpoint.has(slot) {
+                states.try_write(&checkpoint.tensor(slot)?)?;
+            }
+        }
+        Ok(states)
     }
 
     fn try_states(&self, tensors: &[Tensor<Validated<'_>>]) -> Result<States<'rt, B>, StatesError> {

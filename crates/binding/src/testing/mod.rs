@@ -17,7 +17,7 @@ pub use fake::{Fake, FakeModel, FakeSet, FakeTensor, Launch, Live};
 pub use mock::{MockBackend, MockHandle};
 
 use crate::artifact::Artifact;
-use crate::contract::{Contract, ContractError, ContractOptions};
+use crate::contract::{ContractError, ContractOptions};
 
 /// A model with inputs `input0` and `input1` and output `output0`, all `f32[2]`,
 /// as [`Fake`] executes it by default: the output is the sum of the inputs.
@@ -50,6 +50,5 @@ pub fn add_model() -> Artifact {
 ///
 /// As [`Contract::new`].
 pub fn model(message: &MetaNeff) -> Result<Artifact, ContractError> {
-    let contract = Contract::new(message, &ContractOptions::new())?;
-    Ok(Artifact::from_contract(Bytes::new(), contract))
+    Artifact::from_message(Bytes::new(), message, &ContractOptions::new())
 }

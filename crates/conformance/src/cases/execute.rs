@@ -142,10 +142,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             "user need 71",
             |b| hidden_nan(b, Completion::NumericalError),
         )
-        .with(Setup {
-            nan_in_any_intermediate: true,
-            ..Setup::ONE_CORE
-        }),
+        .with(Setup::ONE_CORE.environment(&[("METANEFF_SIM_NAN", "any")])),
         Case::new(
             "execute/threads/sessions",
             "sessions of one model run from eight threads with their own results",

@@ -3,10 +3,13 @@
 mod bind;
 mod execute;
 mod load;
+mod order;
 mod state;
 mod tensor;
 
 use metaneff_binding::Backend;
+
+pub use order::order_cases;
 
 use crate::case::Case;
 

@@ -81,20 +81,14 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             "DESIGN, donation",
             failed,
         )
-        .with(Setup {
-            failing_execution: Some((2, 1)),
-            ..Setup::ONE_CORE
-        }),
+        .with(Setup::ONE_CORE.environment(&[("METANEFF_SIM_FAULTS", "execute@2=fail:1")])),
         Case::new(
             "alias/failure/completed_with_error",
             "status 1004 keeps the outputs reachable",
             "user need 6",
             completed_with_error,
         )
-        .with(Setup {
-            failing_execution: Some((1, 1004)),
-            ..Setup::ONE_CORE
-        }),
+        .with(Setup::ONE_CORE.environment(&[("METANEFF_SIM_FAULTS", "execute@1=fail:1004")])),
         Case::new(
             "weights/resident/uploaded_once",
             "weights move once",

@@ -1,22 +1,15 @@
 //! Device memory, slices, tensor sets.
 
-use std::ffi::CStr;
-
-use metaneff_binding::{Backend, BackendError, Cause, Core, LoadRequest, Placement};
+use metaneff_binding::{Backend, Cause, Core, Placement};
 use metaneff_schema::nrt::Status;
 
 use crate::case::{Case, Failure, Setup, equal, holds, refused};
-use crate::models::subtract;
-
-const CORE: Core = Core::new(0);
+use crate::raw::{CORE, Raw, allocate, invalid, read};
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
     const HEADER: &str = "nrt.h, tensors";
     const SETS: &str = "nrt.h, tensor sets";
-    let limited = Setup {
-        memory_limit: Some(1 << 20),
-        ..Setup::ONE_CORE
-    };
+    const LIMITED: Setup = Setup::ONE_CORE.environment(&[("METANEFF_SIM_MEMORY", "1MiB")]);
     vec![
         Case::new(
             "tensor/allocate/zeroed",
@@ -103,7 +96,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             "user need 3",
             limit,
         )
-        .with(limited),
+        .with(LIMITED),
         Case::new(
             "memory/stats/move",
             "allocating and freeing shows in the figures",
@@ -141,22 +134,6 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             set_outlives,
         ),
     ]
-}
-
-fn allocate<B: Backend>(backend: &B, size: usize) -> Result<B::Tensor, BackendError> {
-    backend.allocate(Placement::Device, CORE, size, c"t")
-}
-
-fn read<B: Backend>(backend: &B, tensor: &B::Tensor) -> Result<Vec<u8>, BackendError> {
-    let mut bytes = vec![0xaa; backend.tensor_size(tensor)];
-    backend.read(tensor, 0, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The call must answer INVALID.
-#[track_caller]
-fn invalid<T>(what: &str, result: Result<T, BackendError>) -> Result<(), Failure> {
-    equal(what, refused(what, result)?.status(), Status::INVALID)
 }
 
 fn zeroed<B: Backend>(backend: B) -> Result<(), Failure> {
@@ -338,72 +315,8 @@ fn stats<B: Backend>(backend: B) -> Result<(), Failure> {
     )
 }
 
-/// A loaded `input0 - input1` and two sets with fresh tensors of 8 bytes.
-struct Bench<B: Backend> {
-    model: B::Model,
-    inputs: B::TensorSet,
-    outputs: B::TensorSet,
-    tensors: Vec<B::Tensor>,
-}
-
-impl<B: Backend> Bench<B> {
-    fn new(backend: &B) -> Result<Self, Failure> {
-        let artifact = subtract()?;
-        let request = LoadRequest::new(artifact.neff().clone()).on(CORE);
-        Ok(Self {
-            model: backend.load(&request)?,
-            inputs: backend.tensor_set()?,
-            outputs: backend.tensor_set()?,
-            tensors: Vec::new(),
-        })
-    }
-
-    fn tensor(&mut self, backend: &B, values: [f32; 2]) -> Result<usize, Failure> {
-        let tensor = allocate(backend, 8)?;
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
-        backend.write(&tensor, 0, &bytes)?;
-        self.tensors.push(tensor);
-        Ok(self.tensors.len() - 1)
-    }
-
-    fn input(&mut self, backend: &B, name: &CStr, tensor: usize) -> Result<(), Failure> {
-        Ok(backend.bind(&mut self.inputs, name, &self.tensors[tensor])?)
-    }
-
-    fn output(&mut self, backend: &B, tensor: usize) -> Result<(), Failure> {
-        Ok(backend.bind(&mut self.outputs, c"output0", &self.tensors[tensor])?)
-    }
-
-    fn execute(&mut self, backend: &B) -> Result<(), BackendError> {
-        backend
-            .execute(&self.model, &self.inputs, &mut self.outputs)
-            .map(drop)
-    }
-
-    fn floats(&self, backend: &B, tensor: usize) -> Result<Vec<f32>, Failure> {
-        let bytes = read(backend, &self.tensors[tensor])?;
-        let (chunks, _) = bytes.as_chunks::<4>();
-        Ok(chunks
-            .iter()
-            .map(|chunk| f32::from_le_bytes(*chunk))
-            .collect())
-    }
-
-    fn close(self, backend: &B) -> Result<(), Failure> {
-        backend.destroy_set(self.inputs);
-        backend.destroy_set(self.outputs);
-        self.tensors
-            .into_iter()
-            .for_each(|tensor| backend.free(tensor));
-        Ok(backend.unload(self.model)?)
-    }
-}
-
 fn replace<B: Backend>(backend: B) -> Result<(), Failure> {
-    let mut bench = Bench::new(&backend)?;
+    let mut bench = Raw::new(&backend)?;
     let old = bench.tensor(&backend, [100.0, 100.0])?;
     let new = bench.tensor(&backend, [5.0, 6.0])?;
     let other = bench.tensor(&backend, [1.0, 2.0])?;
@@ -422,7 +335,7 @@ fn replace<B: Backend>(backend: B) -> Result<(), Failure> {
 }
 
 fn by_key<B: Backend>(backend: B) -> Result<(), Failure> {
-    let mut bench = Bench::new(&backend)?;
+    let mut bench = Raw::new(&backend)?;
     // The tensor's own name is that of the other slot.
     let named = backend.allocate(Placement::Device, CORE, 8, c"input1")?;
     let bytes: Vec<u8> = [9.0_f32, 9.0]
@@ -446,7 +359,7 @@ fn by_key<B: Backend>(backend: B) -> Result<(), Failure> {
 }
 
 fn missing<B: Backend>(backend: B) -> Result<(), Failure> {
-    let mut bench = Bench::new(&backend)?;
+    let mut bench = Raw::new(&backend)?;
     let one = bench.tensor(&backend, [1.0, 1.0])?;
     let result = bench.tensor(&backend, [3.0, 3.0])?;
     bench.input(&backend, c"input0", one)?;
@@ -465,7 +378,7 @@ fn missing<B: Backend>(backend: B) -> Result<(), Failure> {
 }
 
 fn both_sides<B: Backend>(backend: B) -> Result<(), Failure> {
-    let mut bench = Bench::new(&backend)?;
+    let mut bench = Raw::new(&backend)?;
     let shared = bench.tensor(&backend, [10.0, 20.0])?;
     let step = bench.tensor(&backend, [1.0, 2.0])?;
     bench.input(&backend, c"input0", shared)?;

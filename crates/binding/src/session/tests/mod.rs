@@ -1,5 +1,6 @@
 //! Sessions over a backend in host memory, and over a mock.
 
+mod batch;
 mod calls;
 mod donation;
 mod failure;

@@ -1,5 +1,7 @@
 //! Loaded models and their weights.
 
+mod weights;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +18,9 @@ use crate::failure::Rejected;
 use crate::owned::Owned;
 use crate::runtime::LoadOptions;
 use crate::session::{Session, SessionError};
-use crate::shape::Shape;
 use crate::tensor::{Tensor, Validated};
+pub(crate) use weights::Weights;
+pub use weights::{CheckpointSummary, WeightsError};
 
 /// A model on a core.
 ///
@@ -38,11 +41,6 @@ pub(crate) struct ModelInner<B: Backend> {
     weights: Mutex<Arc<Weights<B>>>,
     epoch: AtomicU64,
     backend: Arc<B>,
-}
-
-/// Uploaded weights by input ordinal; every session holds the set that it binds.
-pub(crate) struct Weights<B: Backend> {
-    pub(crate) tensors: Box<[Option<DeviceTensor<'static, B>>]>,
 }
 
 /// What a launch has to know of each slot, worked out once.
@@ -120,14 +118,14 @@ impl<B: Backend> ModelInner<B> {
         request.collectives = options.collectives;
         let handle = backend.load(&request)?;
         let plan = Plan::new(&contract);
-        let empty = contract.inputs().iter().map(|_| None).collect();
+        let weights = Weights::empty(&contract);
         // Whole from here on, so that a failure below unloads.
         let mut model = Self {
             handle: Owned::new(handle),
             contract,
             core: options.core.unwrap_or(Core::new(0)),
             plan,
-            weights: Mutex::new(Arc::new(Weights { tensors: empty })),
+            weights: Mutex::new(Arc::new(weights)),
             epoch: AtomicU64::new(0),
             backend: Arc::clone(backend),
         };
@@ -187,11 +185,13 @@ impl<B: Backend> ModelInner<B> {
         self.weights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn replace(&self, weights: Weights<B>) {
+    /// Puts the weights that `next` makes of those of now in their place.
+    fn replace(&self, next: impl FnOnce(&Weights<B>) -> Weights<B>) {
         let old = {
             let mut current = self.lock();
+            let next = Arc::new(next(&current));
             self.epoch.fetch_add(1, Ordering::Release);
-            std::mem::replace(&mut *current, Arc::new(weights))
+            std::mem::replace(&mut *current, next)
         };
         // Freed outside of the lock, unless a session still binds it.
         drop(old);
@@ -314,101 +314,6 @@ impl<'rt, B: Backend> Model<'rt, B> {
             None => Ok(()),
         }
     }
-
-    /// Uploads all weights and hands them to every session, at their next bind.
-    ///
-    /// All or nothing: the weights of before stay in use until every new one is
-    /// on the device, and for good if one is refused. A weight that is not given
-    /// is taken from the contract's inline constant, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// [`WeightsError`], with all tensors.
-    pub fn load_weights<'a>(
-        &self,
-        tensors: Vec<Tensor<Validated<'a>>>,
-    ) -> Result<(), Rejected<Vec<Tensor<Validated<'a>>>, WeightsError>> {
-        match self.upload_weights(&tensors) {
-            Ok(weights) => {
-                self.inner.replace(weights);
-                Ok(())
-            }
-            Err(reason) => Err(Rejected::new(tensors, reason)),
-        }
-    }
-
-    fn upload_weights<'g>(
-        &'g self,
-        tensors: &'g [Tensor<Validated<'_>>],
-    ) -> Result<Weights<B>, WeightsError> {
-        let contract = self.contract();
-        let mut given: Vec<Option<&[u8]>> = vec![None; contract.inputs().len()];
-        for tensor in tensors {
-            let slot = own_slot(contract, tensor).map_err(|found| WeightsError::ForeignTensor {
-                ordinal: tensor.ordinal(),
-                expected: contract.id(),
-                found,
-            })?;
-            if slot.holder() != Holder::Model {
-                return Err(WeightsError::NotAWeight {
-                    ordinal: slot.ordinal(),
-                    name: slot.name().to_owned(),
-                    role: slot.role(),
-                });
-            }
-            if tensor.bytes().len() != slot.byte_size() {
-                return Err(WeightsError::Shape {
-                    ordinal: slot.ordinal(),
-                    name: slot.name().to_owned(),
-                    expected: slot.shape().clone(),
-                    found: tensor.shape().clone(),
-                });
-            }
-            let entry = &mut given[slot.ordinal().index()];
-            if entry.replace(tensor.bytes()).is_some() {
-                return Err(WeightsError::Duplicate {
-                    ordinal: slot.ordinal(),
-                    name: slot.name().to_owned(),
-                });
-            }
-        }
-        self.upload_given(&mut given)
-    }
-
-    fn upload_given<'g>(
-        &'g self,
-        given: &mut [Option<&'g [u8]>],
-    ) -> Result<Weights<B>, WeightsError> {
-        let mut missing = Vec::new();
-        let weights = self
-            .contract()
-            .inputs()
-            .iter()
-            .zip(&mut *given)
-            .filter(|(slot, _)| slot.holder() == Holder::Model);
-        for (slot, bytes) in weights {
-            if bytes.is_none() && slot.content().len() == slot.byte_size() {
-                *bytes = Some(slot.content());
-            }
-            if bytes.is_none() {
-                missing.push(Missing::of(slot));
-            }
-        }
-        if !missing.is_empty() {
-            return Err(WeightsError::Missing(MissingSlots { slots: missing }));
-        }
-        let tensors = self
-            .contract()
-            .inputs()
-            .iter()
-            .zip(given.iter())
-            .map(|(slot, bytes)| match bytes {
-                Some(bytes) => self.inner.upload(slot, bytes),
-                None => Ok(None),
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Weights { tensors })
-    }
 }
 
 /// The slot that a tensor was validated for, or the contract that it belongs to
@@ -505,56 +410,4 @@ impl fmt::Display for MissingSlots {
         f.write_str("nothing was given")?;
         crate::contract::list(f, &self.slots, 0)
     }
-}
-
-/// Why weights were refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WeightsError {
-    /// A tensor was validated for another contract.
-    #[error("the tensor for input {ordinal} belongs to contract {found}, not {expected}")]
-    ForeignTensor {
-        /// The slot that the tensor was validated for.
-        ordinal: Ordinal,
-        /// This model's contract.
-        expected: ContractId,
-        /// The tensor's contract.
-        found: ContractId,
-    },
-    /// A tensor was validated for a slot that is no resident weight.
-    #[error("input {ordinal} `{name}` is a {role}")]
-    NotAWeight {
-        /// The slot.
-        ordinal: Ordinal,
-        /// Its name.
-        name: String,
-        /// Who fills it.
-        role: Role,
-    },
-    /// A weight of another batch than the compiled one.
-    #[error("weight {ordinal} `{name}` has shape {expected}, found {found}")]
-    Shape {
-        /// The slot.
-        ordinal: Ordinal,
-        /// Its name.
-        name: String,
-        /// The compiled shape.
-        expected: Shape,
-        /// The tensor's shape.
-        found: Shape,
-    },
-    /// Two tensors were given for one slot.
-    #[error("weight {ordinal} `{name}` was given twice")]
-    Duplicate {
-        /// The slot.
-        ordinal: Ordinal,
-        /// Its name.
-        name: String,
-    },
-    /// Weights were not given.
-    #[error("{0}")]
-    Missing(MissingSlots),
-    /// A call of the backend failed.
-    #[error(transparent)]
-    Backend(#[from] BackendError),
 }

@@ -1,0 +1,233 @@
+//! `cargo xtask conformance`: the cases that every backend must pass, on the
+//! backends that there are.
+//!
+//! Cases run in child processes of this program: what crashes or hangs is the
+//! failure of one case, and every set-up can be said in the child's environment.
+
+mod child;
+mod expectations;
+mod html;
+mod junit;
+mod library;
+mod table;
+mod targets;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use globset::{Glob, GlobMatcher};
+use indicatif::{ProgressBar, ProgressStyle};
+use metaneff_backend_sim::Sim;
+use metaneff_binding::testing::MockBackend;
+use metaneff_conformance::{Case, Report, cases, order_cases};
+
+use crate::Outcome;
+use crate::shell;
+
+pub(crate) use library::build as build_library;
+use targets::Kind;
+
+/// Options of `conformance`.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Backends to run on; several are separated by commas. Without one, all
+    /// that need no device, and `nrt` if a library is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    backend: Vec<Choice>,
+    /// The library for the backend `nrt`, instead of a search for
+    /// `libnrt.so.1`.
+    #[arg(long, value_name = "PATH")]
+    lib: Option<PathBuf>,
+    /// Only cases whose id matches this pattern.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// How to write the report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Write the report to this file instead of standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// In a table, show cases that passed too.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Print the cases and what they show, and run none.
+    #[arg(long)]
+    list: bool,
+    /// Seconds that one case may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = child::DEADLINE)]
+    deadline: u64,
+    /// Run the cases whose ids stand on standard input, in this process.
+    #[arg(long, value_enum, hide = true)]
+    child: Option<Kind>,
+}
+
+/// Backends to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Choice {
+    /// The simulator.
+    Sim,
+    /// The simulator, with every file decoded and encoded again before a load.
+    Recoded,
+    /// The simulator behind the trait object that is chosen at run time.
+    Any,
+    /// A mock that checks the order of calls.
+    Mock,
+    /// The simulated libnrt.so, through the C interface.
+    NrtSim,
+    /// The Neuron runtime.
+    Nrt,
+    /// All of them.
+    All,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Failures and a matrix, for people.
+    #[default]
+    Table,
+    /// Every row.
+    Json,
+    /// What continuous integration reads.
+    Junit,
+    /// One page for a browser.
+    Html,
+}
+
+/// What a run is of.
+struct Plan {
+    kinds: Vec<Kind>,
+    generic: Vec<Case<Sim>>,
+    order: Vec<Case<MockBackend>>,
+}
+
+impl Plan {
+    fn new(args: &Args) -> Result<Self, Box<dyn std::error::Error>> {
+        let glob = Glob::new(args.filter.as_deref().unwrap_or("*"))?.compile_matcher();
+        let plan = Self {
+            kinds: kinds(args),
+            generic: selected(cases(), &glob),
+            order: selected(order_cases(), &glob),
+        };
+        let of_mock = |kind: &Kind| *kind == Kind::Mock;
+        let some = plan.kinds.iter().any(|kind| match of_mock(kind) {
+            true => !plan.order.is_empty(),
+            false => !plan.generic.is_empty(),
+        });
+        if some {
+            Ok(plan)
+        } else {
+            Err("no case is selected".into())
+        }
+    }
+
+    fn total(&self) -> usize {
+        let count = |kind: &Kind| match kind {
+            Kind::Mock => self.order.len(),
+            _ => self.generic.len(),
+        };
+        self.kinds.iter().map(count).sum()
+    }
+}
+
+fn selected<B>(cases: Vec<Case<B>>, glob: &GlobMatcher) -> Vec<Case<B>> {
+    let chosen = cases.into_iter().filter(|case| glob.is_match(case.id));
+    chosen.collect()
+}
+
+/// The targets of a choice, each once.
+fn kinds(args: &Args) -> Vec<Kind> {
+    let device_free = [
+        Kind::Sim,
+        Kind::Recoded,
+        Kind::Any,
+        Kind::Mock,
+        Kind::NrtSim,
+    ];
+    let mut kinds: Vec<Kind> = Vec::new();
+    let choices = args.backend.iter().flat_map(|choice| match choice {
+        Choice::Sim => vec![Kind::Sim],
+        Choice::Recoded => vec![Kind::Recoded],
+        Choice::Any => vec![Kind::Any],
+        Choice::Mock => vec![Kind::Mock],
+        Choice::NrtSim => vec![Kind::NrtSim],
+        Choice::Nrt => vec![Kind::Nrt],
+        Choice::All => [&device_free[..], &[Kind::Nrt]].concat(),
+    });
+    let mut choices: Vec<_> = choices.collect();
+    if choices.is_empty() {
+        choices = device_free.to_vec();
+        choices.extend(args.lib.is_some().then_some(Kind::Nrt));
+    }
+    for kind in choices {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(kind) = args.child {
+        return child::serve(kind, args.lib.as_deref());
+    }
+    let plan = Plan::new(args)?;
+    if args.list {
+        let of_mock = plan.kinds.contains(&Kind::Mock);
+        let order = if of_mock { &plan.order[..] } else { &[] };
+        shell::say(&table::list(&plan.generic, order));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = execute(args, &plan)?;
+    let text = match args.format {
+        Format::Table => table::render(&report, args.verbose),
+        Format::Json => serde_json::to_string_pretty(&report)?,
+        Format::Junit => junit::render(&report)?,
+        Format::Html => html::render(&report),
+    };
+    match &args.output {
+        None => shell::say(&text),
+        Some(path) => {
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            shell::say(&format!("conformance: {}", report.summary()));
+        }
+    }
+    Ok(if report.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn execute(args: &Args, plan: &Plan) -> Result<Report, Box<dyn std::error::Error>> {
+    let mut report = Report::default();
+    let bar = progress(plan.total());
+    for kind in &plan.kinds {
+        let library = targets::library(*kind, args.lib.as_deref())?;
+        let run = child::Run {
+            kind: *kind,
+            library: library.as_deref(),
+            deadline: args.deadline,
+            bar: &bar,
+        };
+        let table = expectations::TABLE;
+        if *kind == Kind::Mock {
+            run.all(&plan.order, table, &mut report)?;
+            report.hold_to_account(kind.name(), &order_cases(), table);
+        } else {
+            run.all(&plan.generic, table, &mut report)?;
+            report.hold_to_account(kind.name(), &cases::<Sim>(), table);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+/// A bar on standard error, which hides itself where that is no terminal.
+fn progress(total: usize) -> ProgressBar {
+    let bar = ProgressBar::new(total as u64);
+    let template = "{bar:40} {pos}/{len} {msg}";
+    bar.with_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}
