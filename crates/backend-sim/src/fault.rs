@@ -7,7 +7,7 @@
 //!
 //! | part | form |
 //! |---|---|
-//! | CALL | `init`, `load`, `unload`, `allocate`, `read`, `write`, `copy`, `bind`, `execute` |
+//! | CALL | `init`, `load`, `unload`, `allocate`, `read`, `write`, `copy`, `bind`, `execute`, `meet` |
 //! | CORE | index of a visible core |
 //! | WHEN | `3`: the third call; `3+`: the third and all later; `%3`: every third; `*`: each |
 //! | ACTION | `fail:STATUS`, `delay:TIME`, `hang`, `hang:TIME`, `poison:STATUS` |
@@ -60,6 +60,8 @@ pub enum Call {
     Bind,
     /// `nrt_execute`.
     Execute,
+    /// `nrt_barrier`, `nrt_all_gather` and collectives outside of a model.
+    Meet,
 }
 
 const CALLS: &[(&str, Call)] = &[
@@ -72,6 +74,7 @@ const CALLS: &[(&str, Call)] = &[
     ("copy", Call::Copy),
     ("bind", Call::Bind),
     ("execute", Call::Execute),
+    ("meet", Call::Meet),
 ];
 
 /// Which calls of a kind a fault hits, counted from 1 from when the fault was

@@ -6,6 +6,7 @@ use metaneff_binding::{BackendError, Cause, CollectiveContext};
 use metaneff_schema::nrt::Status;
 
 use crate::clock::Closed;
+use crate::fault::Call;
 use crate::model::{check_rank, stranger};
 use crate::sim::Shared;
 use crate::world::{Absence, Meeting, Parts};
@@ -43,6 +44,8 @@ impl Shared {
         self.open(call)?;
         check_rank(call, ARGUMENT, context)?;
         let start = Instant::now();
+        let verdict = self.faults.judge(Call::Meet, None);
+        self.obey(call, None, verdict, Duration::ZERO, start, limit)?;
         let meeting = Meeting {
             channel: call,
             group,

@@ -31,7 +31,7 @@ static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// Held while the runtime comes or goes.
 static CHANGE: Mutex<()> = Mutex::new(());
 
-/// The process that initialised the runtime; 0 before.
+/// The process that has the runtime; 0 where there is none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// What there is between `nrt_init` and `nrt_close`.
@@ -180,6 +180,8 @@ pub(crate) fn close(call: &'static str) -> Result<(), BackendError> {
     runtime.streams.close();
     runtime.network.close();
     drop(lock(&runtime.locks).take());
+    // A child that is forked from now on shares nothing with this process.
+    OWNER.store(0, Ordering::Release);
     // A callback may close the runtime too while this waits for it.
     drop(change);
     runtime.units.close();
@@ -321,7 +323,7 @@ impl Runtime {
             return;
         }
         for core in 0..self.sim.topology().visible.count() {
-            self.units.drain(core, units::Kind::Implicit);
+            self.units.drain(core, units::Kind::Implicit, false);
         }
     }
 }

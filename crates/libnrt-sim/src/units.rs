@@ -100,6 +100,8 @@ struct State {
     waiting: VecDeque<Job>,
     issued: u64,
     completed: u64,
+    /// Those whose outcome was told, too.
+    told: u64,
     /// Who waits for which number.
     watchers: Vec<(u64, UnixStream)>,
     closed: bool,
@@ -206,8 +208,9 @@ impl Units {
         }))
     }
 
-    /// Waits until all that is in the queue now is done.
-    pub(crate) fn drain(&self, core: u32, kind: Kind) {
+    /// Waits until all that is in the queue now is done; and, if asked for, until
+    /// whoever wants to know of it was told.
+    pub(crate) fn drain(&self, core: u32, kind: Kind, told: bool) {
         let Some(unit) = unit_id(core, kind, 0).and_then(|id| self.find(id)) else {
             return;
         };
@@ -216,7 +219,11 @@ impl Units {
         }
         let mut state = unit.state();
         let last = state.issued;
-        while state.completed < last && !state.closed {
+        let reached = |state: &State| match told {
+            true => state.told >= last,
+            false => state.completed >= last,
+        };
+        while !reached(&state) && !state.closed {
             state = unit.wait(state);
         }
     }
@@ -331,6 +338,8 @@ impl Unit {
             if let Some(done) = job.done {
                 caught(move || done(sequence, status));
             }
+            self.state().told = number;
+            self.changed.notify_all();
         }
     }
 }
@@ -438,7 +447,7 @@ mod tests {
         let sequence = units.push(UNIT, 9, false, broken).unwrap();
         assert_eq!(told.recv().unwrap(), (sequence, Status::FAILURE));
         units.push(UNIT, 9, false, job(|| Status::SUCCESS)).unwrap();
-        units.drain(1, Kind::Compute);
+        units.drain(1, Kind::Compute, true);
         assert_eq!(units.last(1, Kind::Compute, 0).map(number), Some(2));
         units.close();
     }

@@ -238,7 +238,8 @@ pub(crate) mod experimental {
     export! {
         header "nrt_experimental.h", node "NRT_2.0.0";
 
-        /// Waits until all executions are done that `nrt_execute` has queued.
+        /// Waits until all executions are done that `nrt_execute` has queued, and
+        /// the callback was told of them.
         fn nrt_async_drain_queued_execs(call; vnc: i32) -> Status {
             let runtime = runtime::current(call)?;
             let core = runtime::core(call, "vnc", vnc)?;
@@ -247,7 +248,7 @@ pub(crate) mod experimental {
                 let text = "a callback cannot wait for the thread that it is called on";
                 return Err(failed(call, Status::FAILURE, text));
             }
-            runtime.units.drain(core.index(), Kind::Implicit);
+            runtime.units.drain(core.index(), Kind::Implicit, true);
             match runtime.sim.is_closed() {
                 true => Err(failure(call, Status::CLOSED)),
                 false => Ok(Status::SUCCESS),
@@ -320,6 +321,8 @@ impl<'a> Request<'a> {
         kind: Kind,
         work: impl FnOnce(&Runtime) -> Result<Status, BackendError> + Send + 'static,
     ) -> Result<Status, BackendError> {
+        // What nrt_execute has queued comes first.
+        runtime.settle();
         let owner = Arc::clone(runtime);
         let tracker = self.tracker;
         let work = move |sequence| {

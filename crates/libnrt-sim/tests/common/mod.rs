@@ -1,14 +1,13 @@
 //! What the tests share: the library, models, a C compiler, and programs.
 
-#![allow(dead_code, reason = "each test uses what it needs")]
-
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use metaneff_schema::neff::NeffBuilder;
+use metaneff_schema::neff::{HEADER_SIZE, NeffBuilder, NeffHeader, PackageKind};
 use metaneff_schema::xla::{
     HloComputationProto, HloInstructionProto, HloModuleProto, LayoutProto, PrimitiveType,
     ProgramShapeProto, ShapeProto,
@@ -114,6 +113,30 @@ pub(crate) fn hlo(opcode: &str, inputs: i64, count: i64) -> Vec<u8> {
 /// A NEFF with the graph in it.
 pub(crate) fn neff(hlo: Vec<u8>) -> Vec<u8> {
     NeffBuilder::from_hlo(hlo).unwrap().build().to_vec()
+}
+
+/// A NEFF as a compiler makes it: without the graph.
+pub(crate) fn bare_neff(hlo: Vec<u8>) -> Vec<u8> {
+    let builder = NeffBuilder::from_hlo(hlo).unwrap();
+    let whole = builder.package(PackageKind::Tar).build();
+    let mut header = NeffHeader::read(&whole).unwrap();
+    let mut members = tar::Builder::new(Vec::new());
+    for member in tar::Archive::new(&whole[HEADER_SIZE..]).entries().unwrap() {
+        let mut member = member.unwrap();
+        let path = member.path().unwrap().into_owned();
+        if path.extension().is_some_and(|extension| extension == "pb") {
+            continue;
+        }
+        let mut entry = member.header().clone();
+        let mut bytes = Vec::new();
+        member.read_to_end(&mut bytes).unwrap();
+        members
+            .append_data(&mut entry, path, bytes.as_slice())
+            .unwrap();
+    }
+    let data = members.into_inner().unwrap();
+    header.data_size = u64::try_from(data.len()).unwrap();
+    [header.to_bytes().as_slice(), &data].concat()
 }
 
 /// How a program is run.
