@@ -291,6 +291,17 @@ fn clamp(
                 out.values_mut()?,
             );
         }
+        ElementType::Pred => {
+            let (low, x, high) = (
+                low.values::<Pred>()?,
+                x.values::<Pred>()?,
+                high.values::<Pred>()?,
+            );
+            let out = out.values_mut::<Pred>()?;
+            for (((out, low), x), high) in out.iter_mut().zip(low).zip(x).zip(high) {
+                *out = Pred(u8::from((low.0 != 0 || x.0 != 0) && high.0 != 0));
+            }
+        }
         element => with_integer!(element,
             T => {
                 let (low, x, high) = (low.values::<T>()?, x.values::<T>()?, high.values::<T>()?);

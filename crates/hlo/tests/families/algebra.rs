@@ -413,6 +413,9 @@ fn transforms_agree() {
     });
 }
 
+type Unary = fn(Complex64) -> Complex64;
+type Binary = fn(Complex64, Complex64) -> Complex64;
+
 #[test]
 fn complex_numbers_agree() {
     check(400, |draw| {
@@ -423,7 +426,7 @@ fn complex_numbers_agree() {
         let vector =
             |draw: &mut Draw| held(element, (0..n).map(|_| number_of(draw, element)).collect());
         let (x, y) = (vector(draw), vector(draw));
-        let unary: &[(&str, fn(Complex64) -> Complex64)] = &[
+        let unary: &[(&str, Unary)] = &[
             ("negate", |z| -z),
             ("exponential", |z| z.exp()),
             ("exponential-minus-one", |z| z.exp() - 1.0),
@@ -470,7 +473,7 @@ fn complex_numbers_agree() {
         near(&expected, &found, tolerance(element))
             .map_err(|error| format!("{opcode}: {error}"))?;
 
-        let binary: &[(&str, fn(Complex64, Complex64) -> Complex64)] = &[
+        let binary: &[(&str, Binary)] = &[
             ("add", |x, y| x + y),
             ("subtract", |x, y| x - y),
             ("multiply", |x, y| x * y),

@@ -137,7 +137,7 @@ impl Format {
 }
 
 /// An integer type: its bits, and whether it has a sign.
-fn integer(element: P) -> Option<(u32, bool)> {
+pub(crate) fn integer(element: P) -> Option<(u32, bool)> {
     Some(match element {
         P::S4 => (4, true),
         P::S8 => (8, true),
@@ -155,18 +155,18 @@ fn integer(element: P) -> Option<(u32, bool)> {
 
 /// A number: an integer or a float, exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Number {
+pub(crate) enum Number {
     Integer(i128),
     Float(f64),
 }
 
-fn width(element: P) -> usize {
+pub(crate) fn width(element: P) -> usize {
     ElementType::from_proto(element.into())
         .expect("a known type")
         .byte_size()
 }
 
-fn decode(element: P, bytes: &[u8]) -> Number {
+pub(crate) fn decode(element: P, bytes: &[u8]) -> Number {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     let word = u64::from_le_bytes(word);

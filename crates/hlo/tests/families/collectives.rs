@@ -54,7 +54,9 @@ fn replicas_agree(
 
 /// Replicas in groups of one size, in any order; none listed means all.
 fn groups(draw: &mut Draw, replicas: usize) -> (Vec<Vec<usize>>, Vec<ReplicaGroup>) {
-    let sizes: Vec<usize> = (1..=replicas).filter(|size| replicas % size == 0).collect();
+    let sizes: Vec<usize> = (1..=replicas)
+        .filter(|&size| replicas.is_multiple_of(size))
+        .collect();
     let size = draw.pick(&sizes);
     if size == replicas && draw.flag() {
         return (vec![(0..replicas).collect()], Vec::new());
@@ -325,4 +327,32 @@ fn copies_are_started_and_done() {
     entry.root_id = 1500;
     let input = Tensor::new(F32, &[3], vec![1.0, -2.0, 4.5]);
     crate::value::agrees(&proto, &[&input], std::slice::from_ref(&input), 0.0).unwrap();
+}
+
+#[test]
+fn devices_know_their_numbers() {
+    check(40, |draw| {
+        let (replicas, partitions) = (draw.size(1, 3), draw.size(1, 3));
+        let scalar = crate::build::array(U32, &[]);
+        for opcode in ["replica-id", "partition-id"] {
+            let proto = crate::build::of(opcode, &[], scalar.clone());
+            let module = Module::verify(&proto).map_err(|error| error.to_string())?;
+            let executable = Executable::new(module);
+            let world = World::new(replicas, partitions);
+            for replica in 0..replicas {
+                for partition in 0..partitions {
+                    let mut options = ExecuteOptions::default();
+                    options.device = world.device(replica, partition);
+                    let execution = executable
+                        .execute(&[], &options)
+                        .map_err(|error| error.to_string())?;
+                    let number = [replica, partition][usize::from(opcode == "partition-id")];
+                    if execution.outputs[0].bytes() != (number as u32).to_le_bytes() {
+                        return Err(format!("{opcode} of {replica}, {partition}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
 }

@@ -91,5 +91,5 @@ pub(crate) fn check(cases: u32, property: impl Fn(&mut Draw) -> Result<(), Strin
         .run(&choices, |choices| {
             property(&mut Draw { choices, next: 0 }).map_err(TestCaseError::fail)
         })
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{error}"));
 }

@@ -2,8 +2,7 @@
 //! attributes.
 //!
 //! The references follow the specification's text, element by element, and
-//! share no code with the executor. `tests/reference` has elementwise
-//! operations, movement of data, `dot` and control flow.
+//! share no code with the executor. `coverage` says which test has which opcode.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -18,8 +17,12 @@ mod build;
 mod algebra;
 mod bits;
 mod collectives;
+mod control;
+mod coverage;
 mod draw;
+mod elementwise;
 mod indexing;
+mod movement;
 mod ordering;
 mod products;
 mod value;

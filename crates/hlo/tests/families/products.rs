@@ -1,6 +1,8 @@
-//! `convolution` of any rank.
+//! `dot` and `convolution` of any rank.
 
-use metaneff_schema::xla::{ConvolutionDimensionNumbers, PrimitiveType, Window, WindowDimension};
+use metaneff_schema::xla::{
+    ConvolutionDimensionNumbers, DotDimensionNumbers, PrimitiveType, Window, WindowDimension,
+};
 
 use crate::build::with;
 use crate::draw::{Draw, check};
@@ -196,5 +198,76 @@ fn convolutions_agree() {
             },
         );
         agrees(&proto, &[&input, &kernel], &[expected], 0.0)
+    });
+}
+
+#[test]
+fn products_agree() {
+    check(600, |draw| {
+        let sizes = |draw: &mut Draw, high, most| -> Vec<usize> {
+            let rank = draw.size(0, high);
+            draw.dims(rank, most)
+        };
+        let (batch, contracted) = (sizes(draw, 2, 3), sizes(draw, 2, 9));
+        let (left, right) = (sizes(draw, 2, 5), sizes(draw, 2, 5));
+        let parts = |free: &[usize]| [&batch[..], &contracted, free].concat();
+        let (lhs_dims, lhs_at) = arranged(draw, &parts(&left));
+        let (rhs_dims, rhs_at) = arranged(draw, &parts(&right));
+        // Free dimensions keep the order that they have in the operand.
+        let split = batch.len() + contracted.len();
+        let ascending = |at: &[usize]| {
+            let mut free = at[split..].to_vec();
+            free.sort_unstable();
+            free
+        };
+        let (lhs_free, rhs_free) = (ascending(&lhs_at), ascending(&rhs_at));
+        let mut dims = batch.clone();
+        dims.extend(lhs_free.iter().map(|&dim| lhs_dims[dim]));
+        dims.extend(rhs_free.iter().map(|&dim| rhs_dims[dim]));
+        let (operands, result) = draw.pick(&[
+            (F32, F32),
+            (F64, F64),
+            (S32, S32),
+            (Bf16, F32),
+            (S8, S32),
+            (F16, F16),
+            (Bf16, Bf16),
+            (F16, F32),
+        ]);
+        let tensor = |draw: &mut Draw, dims: &[usize]| {
+            Tensor::new(operands, dims, draw.values(count(dims), -3, 3))
+        };
+        let (lhs, rhs) = (tensor(draw, &lhs_dims), tensor(draw, &rhs_dims));
+        let expected = Tensor::build(result, &dims, |index| {
+            let (of_batch, of_free) = index.split_at(batch.len());
+            let (of_left, of_right) = of_free.split_at(left.len());
+            let place =
+                |rank: usize, at: &[usize], free: &[usize], of_free: &[usize], k: &[usize]| {
+                    let mut place = vec![0; rank];
+                    for (&dim, &position) in at.iter().zip(of_batch.iter().chain(k)) {
+                        place[dim] = position;
+                    }
+                    for (&dim, &position) in free.iter().zip(of_free) {
+                        place[dim] = position;
+                    }
+                    place
+                };
+            let products = indices(&contracted).into_iter().map(|k| {
+                lhs.at(&place(lhs_dims.len(), &lhs_at, &lhs_free, of_left, &k))
+                    * rhs.at(&place(rhs_dims.len(), &rhs_at, &rhs_free, of_right, &k))
+            });
+            // An empty sum is 0, not -0.
+            products.fold(0.0, |sum, product| sum + product)
+        });
+        let shapes = [lhs.shape(), rhs.shape()];
+        let proto = with("dot", &shapes, expected.shape(), |op| {
+            op.dot_dimension_numbers = Some(DotDimensionNumbers {
+                lhs_batch_dimensions: i64s(&lhs_at[..batch.len()]),
+                rhs_batch_dimensions: i64s(&rhs_at[..batch.len()]),
+                lhs_contracting_dimensions: i64s(&lhs_at[batch.len()..split]),
+                rhs_contracting_dimensions: i64s(&rhs_at[batch.len()..split]),
+            });
+        });
+        agrees(&proto, &[&lhs, &rhs], &[expected], 0.0)
     });
 }
