@@ -15,6 +15,9 @@ use metaneff_backend_nrt::{Nrt, NrtOptions};
 use metaneff_benches::{Raw, Sdk, Slots, options, wide};
 use metaneff_binding::{AnyBackend, Backend, Runtime};
 
+/// Twice what an execution asks for.
+const STACK: usize = 32 << 20;
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -46,13 +49,18 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
+    // Executions run on the caller's stack where it is deep enough, which is what
+    // threads that execute often should have.
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let outcome = thread.spawn(move || run(&args).map_err(|error| error.to_string()));
+    let outcome = outcome
+        .map_err(|error| error.to_string())
+        .and_then(|thread| thread.join().unwrap_or_else(|_| Err("panicked".to_owned())));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = std::io::Write::write_fmt(
-                &mut std::io::stderr(),
-                format_args!("launches: {error}\n"),
-            );
+            let text = format_args!("launches: {error}\n");
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), text);
             ExitCode::FAILURE
         }
     }

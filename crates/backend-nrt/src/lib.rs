@@ -42,7 +42,6 @@ mod library;
 mod nrt;
 mod options;
 mod search;
-mod stack;
 mod sys;
 
 pub use devices::{DeviceHolder, DeviceNode, Devices};

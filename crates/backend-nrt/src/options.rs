@@ -235,9 +235,9 @@ impl NrtOptions {
     /// `nrt_close`, `nrt_load`, `nrt_unload`, `nrt_execute`. It is 16 MiB by
     /// default, and kept between 256 KiB and 1 GiB.
     ///
-    /// A thread that has so much left runs the call itself. On another the call
-    /// gets a stack of its own, which is mapped for the call: give threads that
-    /// execute often a stack of this size to save that.
+    /// A thread that has so much left runs the call itself. Another one maps a
+    /// stack at its first such call and keeps it for the later ones; of it only the
+    /// pages that the library touches take memory.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.settings.stack_size = Some(bytes.clamp(STACK_LIMITS.0, STACK_LIMITS.1));
         self

@@ -16,7 +16,7 @@ use crate::owned::Owned;
 use crate::shape::Shape;
 use crate::tensor::{HostTensor, TensorError};
 
-/// Identity of a device buffer, never used twice in a process.
+/// Identity of a device buffer in a slot, never used twice in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BufferId(NonZeroU64);
 
@@ -96,6 +96,12 @@ impl<B: Backend> DeviceTensor<'_, B> {
 
     pub(crate) fn id(&self) -> BufferId {
         self.id
+    }
+
+    /// The same buffer, for another slot than before.
+    pub(crate) fn for_another_slot(mut self) -> Self {
+        self.id = BufferId::next();
+        self
     }
 
     /// Its size in bytes.

@@ -1,12 +1,12 @@
 //! What the library hands out, tied to the initialisation that it belongs to.
 
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use indexmap::IndexMap;
 use metaneff_binding::Core;
 
 use super::abi::{RawModel, RawSet, RawTensor};
@@ -79,7 +79,7 @@ impl NrtTensor {
 #[derive(Debug)]
 pub struct NrtTensorSet {
     pub(super) handle: Handle<RawSet>,
-    pub(super) entries: HashMap<CString, Entry>,
+    pub(super) entries: IndexMap<CString, Entry>,
 }
 
 #[derive(Debug)]

@@ -26,6 +26,7 @@ mod handle;
 mod info;
 mod library;
 mod session;
+mod stack;
 mod symbols;
 mod transfer;
 

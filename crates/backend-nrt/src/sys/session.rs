@@ -1,12 +1,12 @@
 //! An initialised library: everything that takes or makes a handle.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
+use indexmap::IndexMap;
 use metaneff_binding::{
     BackendError, Cause, Completion, Core, LoadRequest, MemoryStats, Placement,
 };
@@ -15,11 +15,20 @@ use metaneff_schema::nrt::Status;
 use super::abi::{RawMemoryStats, RawModel, RawModelInfo, RawSet, RawTensor};
 use super::handle::{Entry, Handle, NrtModel, NrtTensor, NrtTensorSet, SharedTensor};
 use super::library::Library;
+use super::stack;
 use super::symbols::Symbols;
-use crate::stack;
 
 /// Process that called `nrt_init`, of whatever library; 0 before that.
 static INITIALISER: AtomicU32 = AtomicU32::new(0);
+
+/// Set in a process that was forked after `nrt_init`. A call asks this and not
+/// `getpid`, which is a call of the system.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Runs in the child of a `fork`, where only signal-safe code may.
+extern "C" fn note_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
 
 /// Number of the next session; every initialisation of every library has one.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(1);
@@ -107,6 +116,13 @@ impl Session {
         }
         let process = std::process::id();
         INITIALISER.store(process, Ordering::Release);
+        static WATCH: Once = Once::new();
+        WATCH.call_once(|| {
+            // SAFETY: the handler stores to a static, and the code of this library
+            // stays mapped as long as the process. If there is no memory for the
+            // handler, a child's misuse goes unnoticed.
+            unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
+        });
         let function = library.symbols.nrt_init;
         let (version, layer) = (request.framework_version, request.layer_version);
         let status = stack::run(request.stack_size, || {
@@ -130,21 +146,30 @@ impl Session {
     }
 
     /// Starts a call; refuses it in a forked child.
+    #[inline]
     pub(super) fn call(&self, name: &'static str) -> Result<Call<'_>, BackendError> {
-        let child = std::process::id();
-        if child != self.process {
-            return Err(
-                BackendError::new(name, Status::UNINITIALIZED).because(Cause::Forked {
-                    parent: self.process,
-                    child,
-                }),
-            );
+        if FORKED.load(Ordering::Relaxed) {
+            self.check_owner(name)?;
         }
         Ok(Call {
             session: self,
             symbols: &self.library.symbols,
             name,
         })
+    }
+
+    #[cold]
+    fn check_owner(&self, name: &'static str) -> Result<(), BackendError> {
+        let child = std::process::id();
+        if child == self.process {
+            return Ok(());
+        }
+        Err(
+            BackendError::new(name, Status::UNINITIALIZED).because(Cause::Forked {
+                parent: self.process,
+                child,
+            }),
+        )
     }
 
     pub(crate) fn load(&self, request: &LoadRequest) -> Result<NrtModel, BackendError> {
@@ -267,7 +292,7 @@ impl Session {
         let status = unsafe { (call.symbols.nrt_allocate_tensor_set)(&raw mut set) };
         Ok(NrtTensorSet {
             handle: call.made::<RawSet>(status, set)?,
-            entries: HashMap::new(),
+            entries: IndexMap::new(),
         })
     }
 
@@ -495,12 +520,7 @@ impl Call<'_> {
         let pointer = self.pointer(&model.handle)?;
         let source = self.pointer(&inputs.handle)?;
         let target = self.pointer(&outputs.handle)?;
-        let mut leases = Leases {
-            call: self,
-            tensors: Vec::with_capacity(inputs.entries.len() + outputs.entries.len()),
-        };
-        leases.take(inputs)?;
-        leases.take(outputs)?;
+        let leases = Leases::take(self, [inputs, outputs])?;
         let status = self.deep(|| execute(pointer, source, target));
         drop(leases);
         match status {
@@ -522,33 +542,48 @@ impl Call<'_> {
 /// Tensors that an execution uses, which nobody frees meanwhile.
 struct Leases<'a, 'c> {
     call: &'a Call<'c>,
-    tensors: Vec<&'a SharedTensor>,
+    sets: [&'a NrtTensorSet; 2],
+    /// How many tensors of the sets are leased, in their order.
+    taken: usize,
 }
 
-impl<'a> Leases<'a, '_> {
-    fn take(&mut self, set: &'a NrtTensorSet) -> Result<(), BackendError> {
-        for (name, entry) in &set.entries {
-            if !entry.tensor.lease() {
-                let cause = Cause::Binding {
-                    name: name.to_string_lossy().into_owned(),
-                    detail: "the tensor has been freed".to_owned(),
-                };
-                return Err(
-                    BackendError::new(self.call.name, Status::INVALID_HANDLE).because(cause)
-                );
+impl<'a, 'c> Leases<'a, 'c> {
+    fn take(call: &'a Call<'c>, sets: [&'a NrtTensorSet; 2]) -> Result<Self, BackendError> {
+        let mut leases = Self {
+            call,
+            sets,
+            taken: 0,
+        };
+        for set in sets {
+            for (name, entry) in &set.entries {
+                if !entry.tensor.lease() {
+                    return Err(leases.freed(name));
+                }
+                leases.taken += 1;
             }
-            self.tensors.push(&entry.tensor);
         }
-        Ok(())
+        Ok(leases)
+    }
+
+    #[cold]
+    fn freed(&self, name: &CStr) -> BackendError {
+        BackendError::new(self.call.name, Status::INVALID_HANDLE).because(Cause::Binding {
+            name: name.to_string_lossy().into_owned(),
+            detail: "the tensor has been freed".to_owned(),
+        })
     }
 }
 
 impl Drop for Leases<'_, '_> {
     fn drop(&mut self) {
-        for tensor in &self.tensors {
-            if tensor.end_lease() {
-                self.call.release(tensor);
+        let mut left = self.taken;
+        for set in self.sets {
+            for entry in set.entries.values().take(left) {
+                if entry.tensor.end_lease() {
+                    self.call.release(&entry.tensor);
+                }
             }
+            left = left.saturating_sub(set.entries.len());
         }
     }
 }

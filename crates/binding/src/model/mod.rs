@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) outputs: Box<[OutputPlan]>,
     /// Inputs whose buffers [`States`](crate::States) holds.
     pub(crate) states: Box<[usize]>,
+    /// Inputs that the caller does not fill: weights and states.
+    pub(crate) held: Box<[usize]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +100,10 @@ impl Plan {
                 alias: slot.alias().map(Ordinal::index),
             })
             .collect();
+        let filled = |slot: &&Slot| slot.holder() != Holder::Caller;
+        let held = contract.inputs().iter().filter(filled);
         Self {
+            held: held.map(|slot| slot.ordinal().index()).collect(),
             inputs,
             outputs,
             states: states.into(),

@@ -74,6 +74,9 @@ pub struct Session<'rt, B: Backend> {
     weights_complete: bool,
     /// Which argument fills which input: position + 1, 0 for none.
     filled: Box<[usize]>,
+    /// The tensors on loan that filled the inputs last, by position, if nothing
+    /// else did: given again, they stand where they belong.
+    lent: Vec<BufferId>,
     model: Model<'rt, B>,
 }
 
@@ -150,12 +153,14 @@ impl<'rt, B: Backend> Session<'rt, B> {
             .map(allocate)
             .collect::<Result<_, _>>()?;
         let (weights, weights_epoch) = inner.weights().get();
+        let lent = Vec::with_capacity(contract.user_inputs().len());
         let mut session = Self {
             inputs,
             outputs,
             staging,
             results,
             filled: vec![0; contract.inputs().len()].into(),
+            lent,
             weights,
             weights_epoch,
             weights_complete: false,
@@ -270,7 +275,7 @@ impl<'rt, B: Backend> Session<'rt, B> {
         match slot {
             Ok(slot) => Ok(Tensor {
                 state: Bound {
-                    device: tensor.state.device,
+                    device: tensor.state.device.for_another_slot(),
                     slot: slot.clone(),
                 },
             }),
