@@ -6,6 +6,7 @@ mod load;
 mod order;
 mod state;
 mod tensor;
+mod whole;
 
 use metaneff_binding::Backend;
 
@@ -21,5 +22,6 @@ pub fn cases<B: Backend>() -> Vec<Case<B>> {
     all.extend(bind::cases());
     all.extend(tensor::cases());
     all.extend(load::cases());
+    all.extend(whole::cases());
     all
 }
