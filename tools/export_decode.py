@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Exports one decode step of a small transformer, with goldens for a greedy loop.
+"""Exports a small transformer: one decode step with goldens for a greedy loop, and prefills.
 
     python -m venv VENV && VENV/bin/pip install -r tools/requirements.txt
-    VENV/bin/python tools/export_decode.py            # writes models/decode
+    VENV/bin/python tools/export_decode.py            # writes models/decode and models/prefill_*
 
 The model is of the usual decoder-only kind (RMS normalisation, rotary positions,
 gated MLP) and small: 2 layers, width 64, 4 heads, 256 tokens, 48 positions. Its
@@ -17,6 +17,10 @@ Written to the folder:
     weights/KEY.npy    one array for each checkpoint key
     tokens.npy         s32 [steps + 1]: the first token, then the argmax of each step
     logits.npy         f32 [steps, vocabulary]: golden logits of each step
+
+A prefill takes a prompt that is filled up to its length and the position of the prompt's last
+token, writes the caches that a decode step goes on from, and gives the logits after that token.
+Its folder has a module and a signature; the weights are those of the decode step.
 """
 
 import argparse
@@ -35,6 +39,7 @@ HEAD = WIDTH // HEADS
 EPSILON = 1e-6
 STEPS, FIRST_TOKEN, SEED = 24, 17, 11
 CACHE = (1, HEADS, MAX_LENGTH, HEAD)
+PREFILLS = (8, 16)
 RTOL, ATOL = 1e-4, 1e-5
 # The best token leads the second by more than any backend may err.
 MARGIN = 0.01
@@ -103,6 +108,34 @@ def step(input_ids, position, caches, weights):
         gate = silu(jnp, w["mlp.gate_proj.weight"] @ normed)
         x = x + w["mlp.down_proj.weight"] @ (gate * (w["mlp.up_proj.weight"] @ normed))
     logits = weights["lm_head.weight"] @ rms_norm(jnp, x, weights["norm.weight"])
+    return logits[None], *updated
+
+
+def prefill(input_ids, position, caches, weights):
+    """A prompt in, logits after its last token and filled caches out."""
+    length = input_ids.shape[1]
+    at = jnp.arange(length)
+    x = weights["embedding.weight"][input_ids[0]]
+    updated = []
+    visible = at[:, None] >= at
+    for layer in range(LAYERS):
+        w = {k.removeprefix(f"layers.{layer}."): v for k, v in weights.items()}
+        normed = rms_norm(jnp, x, w["attention_norm.weight"])
+        q, k, v = (
+            (normed @ w[f"attention.{p}.weight"].T).reshape(length, HEADS, HEAD).transpose(1, 0, 2)
+            for p in ("q_proj", "k_proj", "v_proj")
+        )
+        q, k = (rotate(jnp, t, at[:, None].astype(jnp.float32)) for t in (q, k))
+        for cache, value in zip(caches[2 * layer : 2 * layer + 2], (k, v), strict=True):
+            updated.append(jax.lax.dynamic_update_slice(cache, value[None], (0, 0, 0, 0)))
+        scores = jnp.einsum("hqd,hkd->hqk", q, k) * HEAD**-0.5
+        weight = jax.nn.softmax(jnp.where(visible, scores, -jnp.inf), axis=-1)
+        mixed = jnp.einsum("hqk,hkd->qhd", weight, v).reshape(length, WIDTH)
+        x = x + mixed @ w["attention.o_proj.weight"].T
+        normed = rms_norm(jnp, x, w["mlp_norm.weight"])
+        gate = silu(jnp, normed @ w["mlp.gate_proj.weight"].T)
+        x = x + (gate * (normed @ w["mlp.up_proj.weight"].T)) @ w["mlp.down_proj.weight"].T
+    logits = weights["lm_head.weight"] @ rms_norm(jnp, x[position[0]], weights["norm.weight"])
     return logits[None], *updated
 
 
@@ -207,6 +240,45 @@ def main():
         ],
         "golden": {"steps": STEPS, "tokens": "tokens.npy", "logits": "logits.npy"},
         "tolerance": {"mode": "rtol_atol", "rtol": RTOL, "atol": ATOL},
+    }
+    (out / "signature.json").write_text(json.dumps(signature, indent=1) + "\n")
+
+    for length in PREFILLS:
+        export_prefill(out.parent / f"prefill_{length}", length, weights, tokens, logits, signature)
+
+
+def export_prefill(out, length, weights, tokens, logits, decode):
+    """Writes a prefill of so many tokens, whose logits are those of the decode steps."""
+    keys = list(weights)
+
+    def flat(input_ids, position, *rest):
+        return prefill(input_ids, position, rest[: 2 * LAYERS], dict(zip(keys, rest[2 * LAYERS :], strict=True)))
+
+    caches = [np.zeros(CACHE, np.float32) for _ in range(2 * LAYERS)]
+    row, position = np.zeros((1, length), np.int32), np.zeros(1, np.int32)
+    donated = tuple(range(2, 2 + 2 * LAYERS))
+    lowered = jax.jit(flat, keep_unused=True, donate_argnums=donated).lower(row, position, *caches, *weights.values())
+    run = lowered.compile()
+    for count in (1, length // 2, length):
+        row[0] = 0
+        row[0, :count] = tokens[:count]
+        position[0] = count - 1
+        caches = [np.zeros(CACHE, np.float32) for _ in range(2 * LAYERS)]
+        (found, *_) = run(row, position, *caches, *weights.values())
+        np.testing.assert_allclose(np.asarray(found)[0], logits[count - 1], rtol=RTOL, atol=ATOL)
+
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "module.pb").write_bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
+    inputs = [dict(entry) for entry in decode["inputs"]]
+    inputs[0]["shape"] = [1, length]
+    for entry in inputs:
+        entry.pop("file", None)
+    signature = {
+        "name": out.name,
+        "source": "tools/export_decode.py",
+        "inputs": inputs,
+        "outputs": decode["outputs"],
+        "tolerance": decode["tolerance"],
     }
     (out / "signature.json").write_text(json.dumps(signature, indent=1) + "\n")
 

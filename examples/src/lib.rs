@@ -5,7 +5,13 @@
 //!
 //! - `minimal`: the main job, from files to outputs;
 //! - `quickstart`: the same with a look at the contract and a check of the result;
-//! - `decode`: a decoding loop whose caches are donated step after step.
+//! - `decode`: a decoding loop whose caches are donated step after step;
+//! - `generate`: a prompt and further tokens over buckets that share one cache;
+//! - `serve`: an asynchronous server with a bounded queue for each core;
+//! - `spmd`: one program on two ranks, with an all-reduce;
+//! - `embed`: sentence embeddings of MiniLM-L6 with its real weights;
+//! - `tiny_framework`: what a framework's author writes, generic over the backend
+//!   and tested on a simulator and on a mock.
 
 #![forbid(unsafe_code)]
 

@@ -82,6 +82,12 @@ impl Package {
         Ok(Self { folder, signature })
     }
 
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The signature.
     #[must_use]
     pub fn signature(&self) -> &Signature {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::Outcome;
 use crate::libtorch::Torch;
 use crate::shell::{self, cargo, succeeds};
+use crate::weights::{self, Weights};
 use crate::{conformance, corpus, deps, fixtures, libtorch, test, tidy};
 
 /// Options of `ci`.
@@ -86,13 +87,33 @@ fn command(command: &mut Command) -> Outcome {
     })
 }
 
+fn run_example(name: &str) -> Command {
+    let mut run = cargo(["run", "--quiet", "--package", "metaneff-examples"]);
+    run.args(["--example", name]);
+    run
+}
+
 /// Each example checks its own numbers.
 fn examples() -> Outcome {
     let mut runs = Vec::new();
-    for example in ["minimal", "quickstart", "decode"] {
-        let mut run = cargo(["run", "--quiet", "--package", "metaneff-examples"]);
-        run.args(["--example", example]);
-        runs.push(run);
+    for example in [
+        "minimal",
+        "quickstart",
+        "decode",
+        "generate",
+        "serve",
+        "spmd",
+        "tiny_framework",
+    ] {
+        runs.push(run_example(example));
+    }
+    match weights::provide()? {
+        Weights::Ready(folder) => {
+            let mut run = run_example("embed");
+            run.args(["--", "--weights"]).arg(folder);
+            runs.push(run);
+        }
+        Weights::Missing(reason) => shell::say(&format!("embed is left out: {reason}")),
     }
     if let Torch::Included(folder) = Torch::wherever_possible()? {
         let mut run = cargo(["run", "--quiet", "--package", "metaneff-torch"]);

@@ -15,6 +15,7 @@ mod shell;
 mod test;
 mod tidy;
 mod verify;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,8 @@ enum Verb {
     Verify(verify::Args),
     /// Puts a CPU-only libtorch together in the target directory.
     Libtorch(libtorch::Args),
+    /// Fetches the weights of the example `embed`.
+    Weights,
     /// Packs the examples' models.
     Fixtures(fixtures::Args),
     /// Checks that dependencies between the crates point one way only.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Libtorch(args) => libtorch::run(&args),
+        Verb::Weights => weights::run(),
         Verb::Fixtures(args) => fixtures::run(&args),
         Verb::Deps => deps::run(),
         Verb::Tidy => tidy::run(),

@@ -37,6 +37,15 @@ impl Counters {
         add(&self.reads, 1);
     }
 
+    pub(crate) fn copied(&self, bytes: usize) {
+        add(&self.device_to_device, bytes as u64);
+        add(&self.copies, 1);
+    }
+
+    pub(crate) fn allocated(&self) {
+        add(&self.allocations, 1);
+    }
+
     pub(crate) fn executed(&self, times: u32) {
         add(&self.executions, u64::from(times));
     }
@@ -100,7 +109,7 @@ impl Backend for Nrt {
             .session()
             .allocate(placement, core, size, name)
             .map_err(|error| self.explain_memory(error, placement, core, size))?;
-        add(&self.shared().counters.allocations, 1);
+        self.shared().counters.allocated();
         Ok(tensor)
     }
 
@@ -112,7 +121,7 @@ impl Backend for Nrt {
         name: &CStr,
     ) -> Result<Self::Tensor, BackendError> {
         let slice = self.session().slice(tensor, offset, size, name)?;
-        add(&self.shared().counters.allocations, 1);
+        self.shared().counters.allocated();
         Ok(slice)
     }
 
@@ -153,9 +162,7 @@ impl Backend for Nrt {
         self.session()
             .copy((source, source_offset), (target, target_offset), size)
             .map_err(|error| Self::explain_copy(error, source, target))?;
-        let counters = &self.shared().counters;
-        add(&counters.device_to_device, size as u64);
-        add(&counters.copies, 1);
+        self.shared().counters.copied(size);
         Ok(())
     }
 

@@ -21,7 +21,11 @@
 //!   back.
 //! - **Libraries of other releases.** Functions that not every release has are
 //!   optional: a call of one that is missing answers
-//!   [`Cause::MissingSymbol`](metaneff_binding::Cause::MissingSymbol).
+//!   [`Cause::MissingSymbol`](metaneff_binding::Cause::MissingSymbol). A
+//!   [`Capability`] says beforehand what there is, by the functions that were
+//!   found and never by a version.
+//! - **Work in the background.** A [`Queue`] makes requests through
+//!   `nrt_async.h` where the library has it, and on threads where not.
 //!
 //! # Sources, and what was tried
 //!
@@ -29,10 +33,11 @@
 //! `nrt_experimental.h`, `nrt_version.h`, `nrt_async.h`,
 //! `neuron_driver_shared_tensor_batch_op.h`); behaviour that they do not state
 //! follows what public clients of the library rely on. The tests run over a
-//! library in C of the same interface. Nothing here was run on a Neuron device.
+//! library in C of the same interface, and over the simulated libnrt.so. Nothing here was run on a Neuron device.
 #![deny(unsafe_code)]
 
 mod backend;
+mod capability;
 mod cores;
 mod devices;
 mod error;
@@ -41,14 +46,18 @@ mod extras;
 mod library;
 mod nrt;
 mod options;
+mod queue;
 mod search;
 mod sys;
 
+pub use capability::Capability;
 pub use devices::{DeviceHolder, DeviceNode, Devices};
 pub use error::{Attempt, OpenError};
+pub use extras::Unattached;
 pub use library::NrtLibrary;
 pub use nrt::{Notice, Nrt};
 pub use options::{Framework, NrtOptions};
+pub use queue::{Executed, Launch, Pending, Queue, QueueMode, Unscheduled};
 pub use sys::{
     DeviceAllocation, InstanceInfo, NrtModel, NrtTensor, NrtTensorSet, ReadOp, RuntimeVersion,
     WriteOp,

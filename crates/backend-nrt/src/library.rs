@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use metaneff_binding::BackendError;
 
+use crate::capability::Capability;
 use crate::error::OpenError;
 use crate::nrt::{Nrt, Shared};
 use crate::options::NrtOptions;
@@ -127,8 +128,24 @@ impl NrtLibrary {
         self.inner.missing()
     }
 
+    /// Whether the library has all functions that a capability needs.
+    #[must_use]
+    pub fn supports(&self, capability: Capability) -> bool {
+        self.lacking(capability).is_empty()
+    }
+
+    /// The functions that a capability needs and this library does not have.
+    #[must_use]
+    pub fn lacking(&self, capability: Capability) -> Vec<&'static str> {
+        let mut missing = self.inner.missing();
+        missing.extend(self.inner.missing_asynchronous());
+        let needed = capability.functions().iter().copied();
+        needed.filter(|name| missing.contains(name)).collect()
+    }
+
     /// The functions of `nrt_async.h` that this library has. Which ones there
-    /// are differs from release to release; this crate calls none.
+    /// are differs from release to release; a [`Queue`](crate::Queue) makes do
+    /// with what there is.
     #[must_use]
     pub fn async_functions(&self) -> &'static [&'static str] {
         self.inner.asynchronous()

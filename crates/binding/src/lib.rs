@@ -87,6 +87,20 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! # Beyond one launch
+//!
+//! | to | use |
+//! |---|---|
+//! | load lazily, in the background, again | [`SharedRuntime::prepare`], [`DeferredModel`] |
+//! | execute a batch of any size | [`Session::execute_batch`] |
+//! | spread a batch over cores | [`Replicas`] |
+//! | run one program on the ranks of a world | [`SpmdModel`] |
+//! | choose between models compiled for several shapes | [`Buckets`] |
+//! | share sessions between threads | [`SessionPool`] |
+//! | serve asynchronous callers | `Engine`, with the feature `tokio` |
+//! | see what was called, moved and how long it took | [`Observed`], [`RunReport`] |
+//! | read a compiled model out of a `.pt` | [`Artifact::open_script`] |
+//!
 //! # Backends
 //!
 //! [`Backend`] is the vocabulary of libnrt and nothing more. It is chosen by

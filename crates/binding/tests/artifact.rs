@@ -214,3 +214,51 @@ fn an_edit_keeps_every_other_byte_and_shares_the_graph() {
         .unwrap_err();
     assert!(matches!(error, ArtifactError::Edit(_)));
 }
+
+/// A saved module with one attribute, `model`, as TorchScript writes it.
+fn script(neff: &[u8], metaneff: &[u8]) -> Vec<u8> {
+    use std::io::{Cursor, Write};
+    let text = |text: &[u8]| {
+        let size = u32::try_from(text.len()).unwrap().to_le_bytes();
+        [b"X", &size[..], text].concat()
+    };
+    let pickle = [
+        b"\x80\x02c__torch__\nTrace\n)\x81}(",
+        &text(b"model")[..],
+        b"c__torch__.torch.classes.neuron\nSPMDModel\n)\x81(",
+        &text(neff),
+        &text(metaneff),
+        b"K\x02tbub.",
+    ];
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file("traced/data.pkl", stored).unwrap();
+    zip.write_all(&pickle.concat()).unwrap();
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_saved_torchscript_module_gives_its_artifacts() {
+    let graph = graph(&array(PrimitiveType::F32, &[2]));
+    let (neff, metaneff) = (neff(&graph).unwrap(), metaneff(&graph).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.pt");
+    let options = ContractOptions::new();
+    std::fs::write(&path, script(&neff, &metaneff.encode_to_vec())).unwrap();
+    let artifacts = Artifact::open_script(&path, &options).unwrap();
+    let [(name, artifact)] = &artifacts[..] else {
+        panic!("{artifacts:?}");
+    };
+    assert_eq!(name, "model");
+    assert_eq!(*artifact.neff(), neff);
+    assert_eq!(artifact.contract().inputs().len(), 2);
+    assert!(artifact.contract().is_joined());
+
+    // What is no NEFF is found by no one; what has no model says so.
+    std::fs::write(&path, script(b"no NEFF", b"no metaneff")).unwrap();
+    let error = Artifact::open_script(&path, &options).unwrap_err();
+    assert!(matches!(error, ArtifactError::Script(_)));
+    let error = Artifact::open_script(folder.path().join("none.pt"), &options).unwrap_err();
+    assert!(error.to_string().contains("cannot be read"));
+}

@@ -83,7 +83,8 @@ impl Run<'_> {
             let setup = cases[group[0]].setup;
             let ids: VecDeque<_> = group.iter().map(|at| (*at, cases[*at].id)).collect();
             self.bar.set_message(self.kind.name());
-            self.some(&setup, ids, &mut |at, outcome| {
+            let start = || self.command(&setup);
+            drive(start, ids, self.deadline, &mut |at, outcome| {
                 outcomes[at] = Some(outcome);
                 self.bar.inc(1);
             })?;
@@ -111,30 +112,6 @@ impl Run<'_> {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    fn some(
-        &self,
-        setup: &Setup,
-        mut waiting: VecDeque<(usize, &'static str)>,
-        done: &mut impl FnMut(usize, Outcome),
-    ) -> io::Result<()> {
-        while !waiting.is_empty() {
-            let mut process = Process::start(self.command(setup)?, &waiting)?;
-            while let Some((at, id)) = waiting.pop_front() {
-                let start = Instant::now();
-                let (outcome, goes_on) = process.next(id, self.deadline, start);
-                let outcome = match (goes_on, waiting.is_empty()) {
-                    (true, true) => process.end(outcome),
-                    _ => outcome,
-                };
-                done(at, outcome);
-                if !goes_on {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn command(&self, setup: &Setup) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["conformance", "--child", self.kind.name()]);
@@ -155,6 +132,31 @@ impl Run<'_> {
         }
         Ok(command)
     }
+}
+
+/// Runs cases in as many processes as it takes: one that ends ends the case that
+/// it was at, and another goes on behind it.
+fn drive(
+    start: impl Fn() -> io::Result<Command>,
+    mut waiting: VecDeque<(usize, &'static str)>,
+    deadline: u64,
+    done: &mut impl FnMut(usize, Outcome),
+) -> io::Result<()> {
+    while !waiting.is_empty() {
+        let mut process = Process::start(start()?, &waiting)?;
+        while let Some((at, id)) = waiting.pop_front() {
+            let (outcome, goes_on) = process.next(id, deadline, Instant::now());
+            let outcome = match (goes_on, waiting.is_empty()) {
+                (true, true) => process.end(outcome),
+                _ => outcome,
+            };
+            done(at, outcome);
+            if !goes_on {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A child with what it says.
@@ -285,4 +287,81 @@ fn last_words(mut errors: impl io::Read) -> String {
         kept.drain(..surplus);
     }
     String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says that every case passed, but for those that crash, hang, fail, print
+    /// nonsense, or spoil the process's end.
+    const CHILD: &str = r#"
+        spoilt=0
+        while read id; do
+            case $id in
+                */crash/*) echo "about to crash" >&2; kill -9 $$ ;;
+                */hang/*) exec sleep 600 ;;
+                */noise/*) echo "metaneff-outcome {"; echo "hello" ;;
+                */spoil/*) spoilt=3 ;;
+            esac
+            case $id in
+                */fail/*) rest='"verdict":"failed","message":"it does not hold"' ;;
+                *) rest='"verdict":"passed"' ;;
+            esac
+            echo "metaneff-outcome {\"id\":\"$id\",$rest,\"micros\":7}"
+        done
+        exit $spoilt
+    "#;
+
+    fn outcomes(ids: &[&'static str]) -> Vec<Result<(), String>> {
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", CHILD]);
+            Ok(command)
+        };
+        let mut found = vec![Err("the case has no outcome".to_owned()); ids.len()];
+        let waiting = ids.iter().copied().enumerate().collect();
+        drive(start, waiting, 2, &mut |at, outcome| {
+            found[at] = match outcome.verdict {
+                Verdict::Passed => Ok(()),
+                Verdict::Failed { message } => Err(message),
+                other => Err(format!("{other:?}")),
+            };
+        })
+        .unwrap();
+        found
+    }
+
+    #[test]
+    fn nothing_stops_at_a_failure() {
+        let found = outcomes(&["a/fail/1", "a/pass/1", "a/fail/2", "a/noise/1", "a/pass/2"]);
+        let failed = Err("it does not hold".to_owned());
+        assert_eq!(found, [failed.clone(), Ok(()), failed, Ok(()), Ok(())]);
+    }
+
+    #[test]
+    fn a_crash_fails_one_case_and_says_the_last_words() {
+        let found = outcomes(&["a/pass/1", "a/crash/1", "a/crash/2", "a/pass/2"]);
+        assert_eq!((&found[0], &found[3]), (&Ok(()), &Ok(())));
+        for crashed in &found[1..3] {
+            let message = crashed.as_ref().unwrap_err();
+            assert!(message.contains("signal: 9"), "{message}");
+            assert!(message.contains("about to crash"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_case_that_hangs_fails_and_the_next_one_runs() {
+        let found = outcomes(&["a/hang/1", "a/pass/1"]);
+        assert_eq!(found[0], Err("did not end within 2 s".to_owned()));
+        assert_eq!(found[1], Ok(()));
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_well_fails_its_last_case() {
+        let found = outcomes(&["a/spoil/1", "a/pass/1"]);
+        assert_eq!(found[0], Ok(()));
+        let message = found[1].as_ref().unwrap_err();
+        assert!(message.contains("did not end well"), "{message}");
+    }
 }

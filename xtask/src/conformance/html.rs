@@ -72,7 +72,7 @@ fn targets(page: &mut String, report: &Report) -> fmt::Result {
     for (target, tally) in report.targets().into_iter().zip(report.tallies()) {
         write!(
             page,
-            "<li><b>{}</b> <span>{} of {} passed</span>\n<div class=\"bar\" role=\"img\" aria-label=\"{}\">",
+            "<li><b>{}</b> <span>{} of {}</span>\n<div class=\"bar\" role=\"img\" aria-label=\"{}\">",
             Escaped(target),
             tally.passed,
             tally.total(),

@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// that need no device, and `nrt` if a library is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     backend: Vec<Choice>,
-    /// The library for the backend `nrt`, instead of a search for
-    /// `libnrt.so.1`.
+    /// The library for the backend `nrt`, instead of the one that the
+    /// environment names in METANEFF_LIBNRT, or of a search for `libnrt.so.1`.
     #[arg(long, value_name = "PATH")]
     lib: Option<PathBuf>,
     /// Only cases whose id matches this pattern.
@@ -62,6 +62,17 @@ pub(crate) struct Args {
     /// Run the cases whose ids stand on standard input, in this process.
     #[arg(long, value_enum, hide = true)]
     child: Option<Kind>,
+}
+
+/// Names a library of a device; where it is set, `nrt` takes part.
+const NAMED: &str = "METANEFF_LIBNRT";
+
+impl Args {
+    /// The library of a device, if one is named.
+    fn named(&self) -> Option<PathBuf> {
+        let variable = || std::env::var_os(NAMED).filter(|path| !path.is_empty());
+        self.lib.clone().or_else(|| variable().map(PathBuf::from))
+    }
 }
 
 /// A time limit in seconds.
@@ -183,7 +194,7 @@ fn kinds(args: &Args) -> Vec<Kind> {
     let mut choices: Vec<_> = choices.collect();
     if choices.is_empty() {
         choices = device_free.to_vec();
-        choices.extend(args.lib.is_some().then_some(Kind::Nrt));
+        choices.extend(args.named().is_some().then_some(Kind::Nrt));
     }
     for kind in choices {
         if !kinds.contains(&kind) {
@@ -228,8 +239,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn execute(args: &Args, plan: &Plan) -> Result<Report, Box<dyn std::error::Error>> {
     let mut report = Report::default();
     let bar = progress(plan.total());
+    let named = args.named();
     for kind in &plan.kinds {
-        let library = targets::library(*kind, args.lib.as_deref())?;
+        let library = targets::library(*kind, named.as_deref())?;
         let run = child::Run {
             kind: *kind,
             library: library.as_deref(),

@@ -1,6 +1,6 @@
 //! Types of the C interface, laid out as the public headers lay them out.
 //!
-//! Sources: `nrt.h`, `nrt_version.h`, `nrt_experimental.h` and
+//! Sources: `nrt.h`, `nrt_version.h`, `nrt_experimental.h`, `nrt_async.h` and
 //! `neuron_driver_shared_tensor_batch_op.h` of the public Neuron headers. A C
 //! enum is a plain integer here: a value that the header does not name stays
 //! representable. The sizes and offsets are asserted for 64-bit targets, the
@@ -29,6 +29,8 @@ opaque! {
     RawTensor;
     /// `nrt_tensor_set_t`, which the header makes `void`.
     RawSet;
+    /// `nrta_error_tracker_t`.
+    RawTracker;
 }
 
 /// `nrt_version_t`.
@@ -126,6 +128,14 @@ pub(crate) struct RawBatch {
     pub(crate) count: u32,
 }
 
+/// `nrta_error_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RawAsyncError {
+    pub(crate) sequence: u64,
+    pub(crate) code: u64,
+}
+
 /// Text of a fixed field: up to the first NUL or the field's end.
 pub(crate) fn text(field: &[u8]) -> String {
     let end = field.iter().position(|byte| *byte == 0);
@@ -158,6 +168,7 @@ const _: () = {
     assert!(offset_of!(RawBatchOp, buffer) == 16);
     assert!(size_of::<RawBatch>() == 24);
     assert!(offset_of!(RawBatch, count) == 16);
+    assert!(size_of::<RawAsyncError>() == 16);
 };
 
 #[cfg(test)]

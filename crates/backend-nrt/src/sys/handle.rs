@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use metaneff_binding::Core;
 
 use super::abi::{RawModel, RawSet, RawTensor};
+use super::attach::Memory;
 
 /// A pointer from the library, and the session that may use it.
 ///
@@ -99,6 +100,8 @@ impl NrtTensorSet {
 #[derive(Debug)]
 pub(super) struct SharedTensor {
     pub(super) handle: Handle<RawTensor>,
+    /// The buffer that it was attached to, or its parent was.
+    pub(super) memory: Option<Arc<Memory>>,
     /// Bit 0 is set once the owner has freed the tensor; above it is the number
     /// of leases.
     state: AtomicUsize,
@@ -111,8 +114,15 @@ impl SharedTensor {
     pub(super) const fn new(handle: Handle<RawTensor>) -> Self {
         Self {
             handle,
+            memory: None,
             state: AtomicUsize::new(0),
         }
+    }
+
+    /// With the buffer that it lies in.
+    pub(super) fn in_memory(mut self, memory: Option<Arc<Memory>>) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// Keeps the tensor until [`Self::end_lease`]; false if it has been freed.

@@ -232,6 +232,10 @@ impl Library {
         self.symbols.missing()
     }
 
+    pub(crate) fn missing_asynchronous(&self) -> Vec<&'static str> {
+        self.symbols.missing_asynchronous()
+    }
+
     pub(crate) fn asynchronous(&self) -> &[&'static str] {
         &self.asynchronous
     }

@@ -8,7 +8,8 @@
 //!
 //! - write to their out-parameters and to the buffers they are given and to no
 //!   other memory of the caller's, and keep none of these pointers after they
-//!   return;
+//!   return; those of a request of `nrt_async.h` until it is completed, and an
+//!   attached buffer until its tensor is freed;
 //! - may be called from any thread, and from several at once;
 //! - leave a tensor set as it was when they refuse to add to it, and touch the
 //!   tensors that a set names in an execution only.
@@ -21,7 +22,9 @@
 )]
 
 mod abi;
+mod attach;
 mod environment;
+mod flight;
 mod handle;
 mod info;
 mod library;
@@ -29,8 +32,10 @@ mod session;
 mod stack;
 mod symbols;
 mod transfer;
+mod world;
 
 pub(crate) use environment::{Exclusive, set_variable};
+pub(crate) use flight::{Executable, Flight, Held};
 pub use handle::{NrtModel, NrtTensor, NrtTensorSet};
 pub use library::{InstanceInfo, RuntimeVersion};
 pub(crate) use library::{Library, OpenFailure};

@@ -13,6 +13,7 @@ use metaneff_binding::{
 use metaneff_schema::nrt::Status;
 
 use super::abi::{RawMemoryStats, RawModel, RawModelInfo, RawSet, RawTensor};
+use super::flight::Held;
 use super::handle::{Entry, Handle, NrtModel, NrtTensor, NrtTensorSet, SharedTensor};
 use super::library::Library;
 use super::stack;
@@ -268,10 +269,27 @@ impl Session {
         // writes one pointer.
         let status = unsafe { function(source, offset, size, name.as_ptr(), &raw mut slice) };
         Ok(NrtTensor {
-            shared: Arc::new(SharedTensor::new(call.made(status, slice)?)),
+            shared: Arc::new(
+                SharedTensor::new(call.made(status, slice)?)
+                    .in_memory(tensor.shared.memory.clone()),
+            ),
             size,
             core: tensor.core,
         })
+    }
+
+    /// An error unless the range is inside the tensor, and the tensor this
+    /// session's.
+    pub(crate) fn check_range(
+        &self,
+        call: &'static str,
+        tensor: &NrtTensor,
+        offset: usize,
+        size: usize,
+    ) -> Result<(), BackendError> {
+        let call = self.call(call)?;
+        call.tensor(tensor)?;
+        call.range("offset", tensor, offset, size)
     }
 
     /// Frees a tensor now, or at the end of the executions that use it. Does
@@ -346,6 +364,25 @@ impl Session {
             // are leased, so none is freed before the call returns.
             unsafe { function(model, inputs, outputs) }
         })
+    }
+
+    /// Executes with sets whose tensors the caller holds.
+    pub(crate) fn execute_held(
+        &self,
+        _held: &Held,
+        model: &NrtModel,
+        inputs: &NrtTensorSet,
+        outputs: &mut NrtTensorSet,
+    ) -> Result<Completion, BackendError> {
+        let call = self.call("nrt_execute")?;
+        let model = call.pointer(&model.handle)?;
+        let inputs = call.pointer(&inputs.handle)?;
+        let outputs = call.pointer(&outputs.handle)?;
+        let function = call.symbols.nrt_execute;
+        // SAFETY: model and sets are this session's; the tensors in the sets are
+        // held, so none is freed before the call returns.
+        let status = call.deep(|| unsafe { function(model, inputs, outputs) });
+        call.completion(status)
     }
 
     pub(crate) fn execute_repeat(
@@ -452,7 +489,11 @@ impl Call<'_> {
     }
 
     /// The handle that a call made.
-    fn made<T>(&self, status: Status, pointer: *mut T) -> Result<Handle<T>, BackendError> {
+    pub(super) fn made<T>(
+        &self,
+        status: Status,
+        pointer: *mut T,
+    ) -> Result<Handle<T>, BackendError> {
         self.answer(status)?;
         let session = self.session.id;
         NonNull::new(pointer)
@@ -474,7 +515,7 @@ impl Call<'_> {
     }
 
     /// A core's index as C takes it.
-    fn core(&self, core: Core) -> Result<i32, BackendError> {
+    pub(super) fn core(&self, core: Core) -> Result<i32, BackendError> {
         i32::try_from(core.index())
             .map_err(|_| self.refuse("vnc", format!("{core} is not a core's index")))
     }
@@ -523,6 +564,11 @@ impl Call<'_> {
         let leases = Leases::take(self, [inputs, outputs])?;
         let status = self.deep(|| execute(pointer, source, target));
         drop(leases);
+        self.completion(status)
+    }
+
+    /// How an execution ended.
+    fn completion(&self, status: Status) -> Result<Completion, BackendError> {
         match status {
             Status::SUCCESS => Ok(Completion::Clean),
             Status::EXEC_COMPLETED_WITH_NUM_ERR => Ok(Completion::NumericalError),
@@ -531,7 +577,7 @@ impl Call<'_> {
     }
 
     /// Gives a tensor back to the library.
-    fn release(&self, tensor: &SharedTensor) {
+    pub(super) fn release(&self, tensor: &SharedTensor) {
         let mut pointer = tensor.handle.pointer.as_ptr();
         // SAFETY: the tensor is this session's. Its owner has freed it and no
         // execution has a lease on it; this is so once, for its last user.

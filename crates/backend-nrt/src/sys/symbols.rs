@@ -7,16 +7,17 @@ use libloading::os::unix::Library as Handle;
 use metaneff_schema::nrt::Status;
 
 use super::abi::{
-    RawAllocation, RawBatch, RawInstanceInfo, RawMemoryStats, RawModel, RawModelInfo, RawSet,
-    RawTensor, RawTensorInfoArray, RawVersion,
+    RawAllocation, RawAsyncError, RawBatch, RawInstanceInfo, RawMemoryStats, RawModel,
+    RawModelInfo, RawSet, RawTensor, RawTensorInfoArray, RawTracker, RawVersion,
 };
 
 /// Declares the table: the type of every function as `nrt.h`,
-/// `nrt_experimental.h` and `nrt_version.h` declare it.
+/// `nrt_experimental.h`, `nrt_profile.h` and `nrt_async.h` declare it.
 macro_rules! functions {
     (
         required { $($required:ident: $required_type:ty;)+ }
         optional { $($optional:ident: $optional_type:ty;)+ }
+        asynchronous { $($asynchronous:ident: $asynchronous_type:ty;)+ }
     ) => {
         /// Addresses of the library's functions.
         ///
@@ -24,6 +25,7 @@ macro_rules! functions {
         pub(crate) struct Symbols {
             $(pub(crate) $required: $required_type,)+
             $(pub(crate) $optional: Option<$optional_type>,)+
+            $(pub(crate) $asynchronous: Option<$asynchronous_type>,)+
         }
 
         impl Symbols {
@@ -42,6 +44,8 @@ macro_rules! functions {
                     },)+
                     // SAFETY: as above, for each name.
                     $($optional: unsafe { lookup::<$optional_type>(library, stringify!($optional)) },)+
+                    // SAFETY: as above, for each name.
+                    $($asynchronous: unsafe { lookup::<$asynchronous_type>(library, stringify!($asynchronous)) },)+
                 })
             }
 
@@ -50,6 +54,16 @@ macro_rules! functions {
                 let mut missing = Vec::new();
                 $(if self.$optional.is_none() {
                     missing.push(stringify!($optional));
+                })+
+                missing
+            }
+
+            /// The functions of `nrt_async.h` that requests are made with and the
+            /// library does not have.
+            pub(crate) fn missing_asynchronous(&self) -> Vec<&'static str> {
+                let mut missing = Vec::new();
+                $(if self.$asynchronous.is_none() {
+                    missing.push(stringify!($asynchronous));
                 })+
                 missing
             }
@@ -62,6 +76,7 @@ pub(crate) type GetVersion = unsafe extern "C" fn(*mut RawVersion, usize) -> Sta
 
 type Count = unsafe extern "C" fn(*mut u32) -> Status;
 type Batched = unsafe extern "C" fn(*const RawBatch, u64, bool) -> Status;
+type World = unsafe extern "C" fn(i32, u32, u32) -> Status;
 
 functions! {
     required {
@@ -97,11 +112,34 @@ functions! {
         nrt_tensor_read_batch: Batched;
         nrt_tensor_write_batch: Batched;
         nrt_get_vnc_memory_stats: unsafe extern "C" fn(u32, *mut RawMemoryStats, usize, *mut usize) -> Status;
+        nrt_get_model_vnc_count: unsafe extern "C" fn(*const RawModel, *mut u32) -> Status;
+        nrt_get_model_instance_count: unsafe extern "C" fn(*mut RawModel, *mut u32) -> Status;
+        nrt_tensor_allocate_empty: unsafe extern "C" fn(*const c_char, *mut *mut RawTensor) -> Status;
+        nrt_tensor_attach_buffer: unsafe extern "C" fn(*mut RawTensor, *mut c_void, usize) -> Status;
+        nrt_tensor_check_output_completion: unsafe extern "C" fn(*const RawTensor, i64, u64) -> Status;
+        nrt_tensor_reset_output_completion: unsafe extern "C" fn(*mut RawTensor) -> Status;
+        nrt_build_global_comm: World;
+        nrt_barrier: World;
+        nrt_all_gather: unsafe extern "C" fn(i32, u32, u32, u32, *mut c_void, *mut c_void) -> Status;
+        nrt_profile_start: unsafe extern "C" fn(*mut RawModel, *const c_char) -> Status;
+        nrt_profile_stop: unsafe extern "C" fn(*const c_char) -> Status;
+    }
+    asynchronous {
+        nrta_tensor_write: unsafe extern "C" fn(*mut RawTensor, *const c_void, u64, u64, c_int, *mut RawTracker, *mut u64) -> Status;
+        nrta_tensor_read: unsafe extern "C" fn(*mut c_void, *mut RawTensor, u64, u64, c_int, *mut RawTracker, *mut u64) -> Status;
+        nrta_tensor_copy: unsafe extern "C" fn(*mut RawTensor, u64, *mut RawTensor, u64, u64, c_int, *mut RawTracker, *mut u64) -> Status;
+        nrta_execute_schedule: unsafe extern "C" fn(*mut RawModel, *const RawSet, *mut RawSet, c_int, *mut RawTracker, *mut u64) -> Status;
+        nrta_is_completed: unsafe extern "C" fn(u64, *mut u8) -> Status;
+        nrta_get_completion_handle: unsafe extern "C" fn(u64, *mut c_int) -> Status;
+        nrta_error_tracker_create: unsafe extern "C" fn(u32, *mut *mut RawTracker) -> Status;
+        nrta_error_tracker_destroy: unsafe extern "C" fn(*mut RawTracker);
+        nrta_error_tracker_get_list: unsafe extern "C" fn(*mut RawTracker, *mut *const RawAsyncError, *mut usize) -> Status;
     }
 }
 
 /// The functions of `nrt_async.h`: which of them a library has varies from
-/// release to release, so they are probed and never required.
+/// release to release (user needs, row 123), so they are probed and never
+/// required.
 pub(crate) const ASYNCHRONOUS: &[&str] = &[
     "nrta_tensor_write",
     "nrta_tensor_read",

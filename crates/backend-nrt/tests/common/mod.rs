@@ -120,6 +120,20 @@ impl Stub {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
+    /// Core, rank and world of the last call that ranks make together.
+    pub(crate) fn world(&self) -> String {
+        let mut text = [0_u8; 64];
+        // SAFETY: the stub's own function, of this type.
+        let function = unsafe {
+            self.control
+                .get::<unsafe extern "C" fn(*mut c_char, usize)>(c"stub_world")
+        };
+        // SAFETY: the buffer is as large as the size says.
+        unsafe { function.unwrap()(text.as_mut_ptr().cast(), text.len()) };
+        let end = text.iter().position(|byte| *byte == 0).unwrap();
+        String::from_utf8_lossy(&text[..end]).into_owned()
+    }
+
     pub(crate) fn counter(&self, name: &str) -> c_long {
         let name = CString::new(name).unwrap();
         // SAFETY: the stub's own function, of this type.

@@ -9,7 +9,9 @@
  *   STUB_OLD        without the functions that older libraries lack
  *   STUB_NO_EXECUTE without a function that every library has
  *   STUB_MAJOR      major version
- *   STUB_SOME_ASYNC with 8 functions of nrt_async.h
+ *   STUB_SOME_ASYNC with 8 functions of nrt_async.h, which cannot be called
+ *   STUB_ASYNC      with all functions of nrt_async.h but those for collectives
+ *   STUB_NO_HANDLES with STUB_ASYNC, but without completion handles
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef STUB_MAJOR
 #define STUB_MAJOR 2
@@ -30,6 +33,7 @@ enum { CORES = 4, BYTES = 8, DEEP = 4194016 };
 typedef struct storage {
     uint8_t *bytes;
     long users;
+    bool attached;
 } storage;
 
 typedef struct tensor {
@@ -37,6 +41,7 @@ typedef struct tensor {
     storage *memory;
     size_t offset, size;
     int placement, vnc;
+    uint64_t completions;
 } tensor;
 
 typedef struct entry {
@@ -79,6 +84,7 @@ static int hostile;
 static size_t stats_written = 16;
 static long execution_ms;
 static long live_models, live_tensors, live_sets, live_arrays, inits, closes, executions;
+static long live_trackers, live_handles;
 static int state;
 static uint32_t visible_at_init;
 
@@ -175,7 +181,8 @@ long stub_counter(const char *name)
     } all[] = {
         {"models", &live_models}, {"tensors", &live_tensors}, {"sets", &live_sets},
         {"arrays", &live_arrays}, {"inits", &inits},          {"closes", &closes},
-        {"executions", &executions},
+        {"executions", &executions}, {"trackers", &live_trackers},
+        {"handles", &live_handles},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
@@ -368,7 +375,7 @@ static int hand_out(storage *memory, size_t offset, size_t size, int placement, 
         return OK;
     }
     tensor *made = malloc(sizeof *made);
-    *made = (tensor){0x7e50, memory, offset, size, placement, vnc};
+    *made = (tensor){0x7e50, memory, offset, size, placement, vnc, 0};
     count(&memory->users, 1);
     count(&live_tensors, 1);
     *out = made;
@@ -384,6 +391,7 @@ int nrt_tensor_allocate(int placement, int vnc, size_t size, const char *name, t
     storage *memory = malloc(sizeof *memory);
     memory->bytes = calloc(1, size);
     memory->users = 0;
+    memory->attached = false;
     return hand_out(memory, 0, size, placement, vnc, out);
 }
 
@@ -396,7 +404,8 @@ void nrt_tensor_free(tensor **gone)
         abort();
     own->magic = 0;
     if (__atomic_sub_fetch(&own->memory->users, 1, __ATOMIC_SEQ_CST) == 0) {
-        free(own->memory->bytes);
+        if (!own->memory->attached)
+            free(own->memory->bytes);
         free(own->memory);
     }
     free(own);
@@ -498,6 +507,7 @@ static int run(model *loaded, const set *inputs, const set *outputs)
     uint8_t *to = place(out->tensor, 0, BYTES);
     for (size_t i = 0; i < BYTES; i++)
         to[i] = (uint8_t)(from[i] + 1);
+    out->tensor->completions++;
     count(&executions, 1);
     return OK;
 }
@@ -648,6 +658,102 @@ int nrt_get_vnc_memory_stats(uint32_t vnc, size_t *out, size_t size_in, size_t *
     memcpy(out, own, *size_out < sizeof own ? *size_out : sizeof own);
     return OK;
 }
+int nrt_get_model_vnc_count(const model *asked, uint32_t *out)
+{
+    (void)asked;
+    ENTER();
+    *out = 1;
+    return OK;
+}
+
+int nrt_get_model_instance_count(model *asked, uint32_t *out)
+{
+    (void)asked;
+    ENTER();
+    *out = 2;
+    return OK;
+}
+
+int nrt_tensor_allocate_empty(const char *name, tensor **out)
+{
+    (void)name;
+    ENTER();
+    storage *memory = calloc(1, sizeof *memory);
+    return hand_out(memory, 0, 0, 1, 0, out);
+}
+
+int nrt_tensor_attach_buffer(tensor *to, void *buffer, size_t size)
+{
+    ENTER();
+    if (!buffer || size == 0)
+        return INVALID;
+    if (!to->memory->attached)
+        free(to->memory->bytes);
+    to->memory->bytes = buffer;
+    to->memory->attached = true;
+    to->size = size;
+    return OK;
+}
+
+int nrt_tensor_check_output_completion(const tensor *own, int64_t timeout, uint64_t expected)
+{
+    ENTER();
+    if (own->completions >= expected)
+        return OK;
+    return timeout < 0 ? INVALID : 5;
+}
+
+int nrt_tensor_reset_output_completion(tensor *own)
+{
+    ENTER();
+    own->completions = 0;
+    return OK;
+}
+
+static char world[64];
+
+/* The rank and the world that were told last. */
+void stub_world(char *out, size_t size) { snprintf(out, size, "%s", world); }
+
+int nrt_build_global_comm(int32_t vnc, uint32_t rank, uint32_t ranks)
+{
+    ENTER();
+    snprintf(world, sizeof world, "%d:%u/%u", vnc, rank, ranks);
+    return OK;
+}
+
+int nrt_barrier(int32_t vnc, uint32_t rank, uint32_t ranks)
+{
+    ENTER();
+    snprintf(world, sizeof world, "%d:%u/%u", vnc, rank, ranks);
+    return OK;
+}
+
+/* Every rank has the bytes of the only caller. */
+int nrt_all_gather(int32_t vnc, uint32_t rank, uint32_t ranks, uint32_t size, void *in, void *out)
+{
+    ENTER();
+    snprintf(world, sizeof world, "%d:%u/%u", vnc, rank, ranks);
+    for (uint32_t i = 0; i < ranks; i++)
+        memcpy((uint8_t *)out + (size_t)i * size, in, size);
+    return OK;
+}
+
+static char profiled[256];
+
+int nrt_profile_start(model *asked, const char *file)
+{
+    (void)asked;
+    ENTER();
+    snprintf(profiled, sizeof profiled, "%s", file);
+    return OK;
+}
+
+int nrt_profile_stop(const char *file)
+{
+    ENTER();
+    return strcmp(profiled, file) == 0 ? OK : INVALID;
+}
 #endif
 
 #ifdef STUB_SOME_ASYNC
@@ -659,4 +765,220 @@ void nrta_cc_prepare(void) {}
 void nrta_cc_schedule(void) {}
 void nrta_is_completed(void) {}
 void nrta_get_sequence(void) {}
+#endif
+
+#ifdef STUB_ASYNC
+/* A request, on a thread of its own that waits for `execution_ms` first. The
+ * requests of one unit go one after the other, those of different units do not
+ * wait for each other. */
+enum { READ, WRITE, OP, COMPUTE, REQUESTS = 4096 };
+
+typedef struct failure {
+    uint64_t sequence, code;
+} failure;
+
+typedef struct tracker {
+    pthread_mutex_t lock;
+    failure list[16];
+    size_t count;
+} tracker;
+
+typedef struct request {
+    uint64_t sequence;
+    int unit, status;
+    tensor *from, *to;
+    void *buffer;
+    size_t at, onto, size;
+    model *loaded;
+    const set *inputs, *outputs;
+    tracker *errors;
+    uint64_t number;
+} request;
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t next = PTHREAD_COND_INITIALIZER;
+static uint64_t made[4], ended[4];
+
+static int serve(const request *asked)
+{
+    if (asked->unit == COMPUTE)
+        return run(asked->loaded, asked->inputs, asked->outputs);
+    struct timespec pause = {execution_ms / 1000, execution_ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+    if ((asked->from && asked->from->magic != 0x7e50) || (asked->to && asked->to->magic != 0x7e50))
+        abort();
+    if (asked->unit == READ)
+        memcpy(asked->buffer, place(asked->from, asked->at, asked->size), asked->size);
+    else if (asked->unit == WRITE)
+        memcpy(place(asked->to, asked->onto, asked->size), asked->buffer, asked->size);
+    else
+        memmove(place(asked->to, asked->onto, asked->size),
+                place(asked->from, asked->at, asked->size), asked->size);
+    return OK;
+}
+
+static void *worker(void *argument)
+{
+    request *asked = argument;
+    pthread_mutex_lock(&turn);
+    while (ended[asked->unit] + 1 != asked->number)
+        pthread_cond_wait(&next, &turn);
+    pthread_mutex_unlock(&turn);
+    int status = serve(asked);
+    if (asked->status)
+        status = asked->status;
+    if (status != OK) {
+        pthread_mutex_lock(&asked->errors->lock);
+        asked->errors->list[asked->errors->count++] = (failure){asked->sequence, (uint64_t)status};
+        pthread_mutex_unlock(&asked->errors->lock);
+    }
+    pthread_mutex_lock(&turn);
+    ended[asked->unit] = asked->number;
+    pthread_cond_broadcast(&next);
+    pthread_mutex_unlock(&turn);
+    free(asked);
+    return NULL;
+}
+
+static int schedule(request asked, int queue, tracker *errors, uint64_t *out)
+{
+    if (queue != 0 || !errors || !out)
+        return INVALID;
+    request *kept = malloc(sizeof *kept);
+    *kept = asked;
+    kept->errors = errors;
+    /* A fault that is set for `request` is found when it is served. */
+    pthread_mutex_lock(&lock);
+    if (strcmp(fault_call, "request") == 0 && fault_after-- <= 0) {
+        kept->status = fault_status;
+        fault_call[0] = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&turn);
+    kept->number = ++made[asked.unit];
+    pthread_mutex_unlock(&turn);
+    kept->sequence = (uint64_t)asked.unit << 48 | kept->number;
+    *out = kept->sequence;
+    pthread_t thread;
+    pthread_create(&thread, NULL, worker, kept);
+    pthread_detach(thread);
+    return OK;
+}
+
+int nrta_tensor_write(tensor *to, const void *buffer, uint64_t offset, uint64_t size, int queue,
+                      tracker *errors, uint64_t *out)
+{
+    ENTER();
+    if (!place(to, offset, size))
+        return INVALID;
+    request asked = {.unit = WRITE, .to = to, .buffer = (void *)buffer, .onto = offset, .size = size};
+    return schedule(asked, queue, errors, out);
+}
+
+int nrta_tensor_read(void *buffer, tensor *from, uint64_t offset, uint64_t size, int queue,
+                     tracker *errors, uint64_t *out)
+{
+    ENTER();
+    if (!place(from, offset, size))
+        return INVALID;
+    request asked = {.unit = READ, .from = from, .buffer = buffer, .at = offset, .size = size};
+    return schedule(asked, queue, errors, out);
+}
+
+int nrta_tensor_copy(tensor *from, uint64_t at, tensor *to, uint64_t onto, uint64_t size, int queue,
+                     tracker *errors, uint64_t *out)
+{
+    ENTER();
+    if (!place(from, at, size) || !place(to, onto, size) || from->vnc != to->vnc)
+        return INVALID;
+    request asked = {.unit = OP, .from = from, .to = to, .at = at, .onto = onto, .size = size};
+    return schedule(asked, queue, errors, out);
+}
+
+int nrta_execute_schedule(model *loaded, const set *inputs, set *outputs, int queue,
+                          tracker *errors, uint64_t *out)
+{
+    ENTER();
+    request asked = {.unit = COMPUTE, .loaded = loaded, .inputs = inputs, .outputs = outputs};
+    return schedule(asked, queue, errors, out);
+}
+
+static bool is_over(uint64_t sequence)
+{
+    pthread_mutex_lock(&turn);
+    bool over = ended[sequence >> 48] >= (sequence & 0xffffffffffff);
+    pthread_mutex_unlock(&turn);
+    return over;
+}
+
+int nrta_is_completed(uint64_t sequence, bool *out)
+{
+    ENTER();
+    if (sequence >> 48 > COMPUTE)
+        return INVALID;
+    *out = is_over(sequence);
+    return OK;
+}
+
+#ifndef STUB_NO_HANDLES
+static void *teller(void *argument)
+{
+    uint64_t *told = argument;
+    pthread_mutex_lock(&turn);
+    while (ended[told[0] >> 48] < (told[0] & 0xffffffffffff))
+        pthread_cond_wait(&next, &turn);
+    pthread_mutex_unlock(&turn);
+    /* The other end becomes readable when this one is closed. */
+    close((int)told[1]);
+    free(told);
+    return NULL;
+}
+
+int nrta_get_completion_handle(uint64_t sequence, int *out)
+{
+    int ends[2];
+    ENTER();
+    if (pipe(ends) != 0)
+        return INVALID;
+    uint64_t *told = malloc(2 * sizeof *told);
+    told[0] = sequence;
+    told[1] = (uint64_t)ends[1];
+    pthread_t thread;
+    pthread_create(&thread, NULL, teller, told);
+    pthread_detach(thread);
+    count(&live_handles, 1);
+    *out = ends[0];
+    return OK;
+}
+#endif
+
+int nrta_error_tracker_create(uint32_t vnc, tracker **out)
+{
+    (void)vnc;
+    ENTER();
+    if (takes_null()) {
+        *out = NULL;
+        return OK;
+    }
+    *out = calloc(1, sizeof(tracker));
+    pthread_mutex_init(&(*out)->lock, NULL);
+    count(&live_trackers, 1);
+    return OK;
+}
+
+void nrta_error_tracker_destroy(tracker *gone)
+{
+    free(gone);
+    count(&live_trackers, -1);
+}
+
+int nrta_error_tracker_get_list(tracker *asked, const failure **list, size_t *length)
+{
+    ENTER();
+    pthread_mutex_lock(&asked->lock);
+    *list = asked->list;
+    *length = asked->count;
+    pthread_mutex_unlock(&asked->lock);
+    return OK;
+}
 #endif

@@ -16,6 +16,7 @@ mod state;
 mod status;
 mod tensor;
 mod threads;
+mod whole;
 mod wire;
 
 use metaneff_binding::Backend;
@@ -43,5 +44,6 @@ pub fn cases<B: Backend>() -> Vec<Case<B>> {
     all.extend(status::cases());
     all.extend(fault::cases());
     all.extend(threads::cases());
+    all.extend(whole::cases());
     all
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(super) type Id = u32;
 
 /// Values that a pickle may have whatever its size.
-const FREE_VALUES: usize = 64 << 10;
+const FREE_VALUES: usize = 4096;
 
 /// Values that are there from the start, for opcodes of one byte that make no
 /// new one.
@@ -30,8 +30,9 @@ pub(super) enum Value {
     Int(i64),
     Float,
     Text(Range<usize>),
-    /// A class or a function: its module and its name.
-    Global(Range<usize>, Range<usize>),
+    /// A class or a function: where its module starts, and where its name starts
+    /// and ends. A line feed is between them.
+    Global(usize, usize, usize),
     Tuple(Vec<Id>),
     List(Vec<Id>),
     /// Keys and values in turn.
@@ -103,7 +104,7 @@ impl<'b> Pickle<'b> {
         let mut machine = Machine {
             bytes,
             offset: 0,
-            limit: FREE_VALUES.saturating_add(bytes.len() / 4),
+            limit: FREE_VALUES.saturating_add(bytes.len() / 2),
             values: vec![
                 Value::None,
                 Value::Bool(true),
@@ -146,8 +147,8 @@ impl<'b> Pickle<'b> {
     /// The module and the name of a class or a function.
     pub(super) fn global(&self, id: Id) -> Option<(&'b [u8], &'b [u8])> {
         match self.get(id) {
-            Value::Global(module, name) => {
-                Some((&self.bytes[module.clone()], &self.bytes[name.clone()]))
+            &Value::Global(module, name, end) => {
+                Some((&self.bytes[module..name - 1], &self.bytes[name..end]))
             }
             _ => None,
         }
@@ -242,7 +243,7 @@ impl Machine<'_> {
                 // GLOBAL
                 b'c' => {
                     let (module, name) = (self.line()?, self.line()?);
-                    self.push(Value::Global(module, name), start)?;
+                    self.push(Value::Global(module.start, name.start, name.end), start)?;
                 }
                 // BINPUT, LONG_BINPUT, BINGET, LONG_BINGET
                 b'q' => {

@@ -20,6 +20,8 @@ enum Step {
     Reset,
     /// Replace a session.
     Renew(bool),
+    /// Replace the weight.
+    Replace(i8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -30,16 +32,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Forget),
         1 => Just(Step::Reset),
         1 => any::<bool>().prop_map(Step::Renew),
+        2 => (-3_i8..9).prop_map(Step::Replace),
     ];
     prop::collection::vec(step, 0..40)
 }
 
-/// The state is a running sum of `input0`; the cache `input2` counts launches.
+/// The state is a running sum of `input0`; the cache `input2` counts launches; the
+/// weight `input3` is the output.
 fn program(launch: &mut Launch) {
     let x = launch.f32s("input0");
     let sum = add(&x, &launch.f32s("input1"));
     let count = add(&launch.f32s("input2"), &[1.0, 1.0]);
-    launch.set_f32s("output0", &sum);
+    launch.set_f32s("output0", &launch.f32s("input3"));
     launch.set_f32s("output1", &sum);
     launch.set_f32s("output2", &count);
     if x[0] < 0.0 {
@@ -49,12 +53,17 @@ fn program(launch: &mut Launch) {
 
 fn artifact() -> Artifact {
     model(&contract(
-        &[(USER, &[2]), (STATE, &[2]), (LEGACY, &[2])],
+        &[(USER, &[2]), (STATE, &[2]), (LEGACY, &[2]), (WEIGHT, &[2])],
         &[&[2], &[2], &[2]],
         &[(1, 1), (2, 2)],
         false,
     ))
     .unwrap()
+}
+
+fn weight(model: &Model<'_, Fake>, value: f32) -> Vec<Tensor<Validated<'static>>> {
+    let slot = model.slot(3).unwrap();
+    vec![slot.validate(host(&[value; 2])).unwrap()]
 }
 
 /// Two sessions with one sequence of states and one cache between them, and what
@@ -65,6 +74,7 @@ struct World<'rt> {
     cache: Option<BoundTensor<'rt, Fake>>,
     sum: f32,
     count: f32,
+    weight: f32,
 }
 
 impl<'rt> World<'rt> {
@@ -87,6 +97,10 @@ impl<'rt> World<'rt> {
             Ok(ready) => match ready.execute(states) {
                 Ok(executed) => {
                     let (mut outputs, states) = executed.tolerate_nan().into_parts();
+                    // The read may be the call that fails.
+                    if let Ok(weight) = outputs.get(0).unwrap().to_vec::<f32>() {
+                        assert_eq!(weight, [self.weight; 2]);
+                    }
                     self.cache = Some(outputs.take(2).unwrap());
                     self.states = states;
                     self.sum += value;
@@ -136,6 +150,16 @@ impl<'rt> World<'rt> {
                     self.sessions[usize::from(session)] = renewed;
                 }
             }
+            Step::Replace(value) => {
+                let value = f32::from(value);
+                match model.replace_weights(weight(model, value)) {
+                    Ok(()) => self.weight = value,
+                    Err(rejected) => {
+                        let given = rejected.into_input();
+                        assert_eq!(given[0].to_vec::<f32>().unwrap(), [value; 2]);
+                    }
+                }
+            }
         }
     }
 }
@@ -145,9 +169,10 @@ proptest! {
     fn nothing_is_lost_and_nothing_leaks(steps in steps()) {
         let (fake, runtime) = runtime(program);
         let model = runtime.load(&artifact(), core()).unwrap();
+        model.load_weights(weight(&model, 5.0)).unwrap();
         let sessions = [model.session().unwrap(), model.session().unwrap()];
         let states = sessions[0].zero_states().unwrap();
-        let mut world = World { sessions, states, cache: None, sum: 0.0, count: 0.0 };
+        let mut world = World { sessions, states, cache: None, sum: 0.0, count: 0.0, weight: 5.0 };
         for step in &steps {
             world.step(step, &fake, &model);
             if !matches!(step, Step::Fail(_)) {

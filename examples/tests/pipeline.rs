@@ -1,0 +1,56 @@
+//! What a pipeline is worth, on a simulator that takes its time.
+
+use std::time::{Duration, Instant};
+
+use metaneff_backend_sim::{Latency, Sim};
+use metaneff_binding::{
+    Core, Engine, EngineOptions, Model, Request, SharedRuntime, Tensor, Validated,
+};
+use metaneff_examples::Package;
+
+const REQUESTS: u32 = 20;
+const EXECUTE: Duration = Duration::from_millis(20);
+const TRANSFER: Duration = Duration::from_millis(8);
+
+/// The time that all requests take with so many sessions on one core.
+fn serve(model: &Model<'static, Sim>, input: &Tensor<Validated<'static>>, sessions: usize) -> f64 {
+    let options = EngineOptions::new().sessions(sessions);
+    let engine = Engine::new(vec![model.clone()], &options).unwrap();
+    let executor = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    executor.block_on(async {
+        let requests = (0..REQUESTS).map(|_| Request::new(vec![input.clone()]));
+        let requests: Vec<_> = requests.collect();
+        let start = Instant::now();
+        for answer in engine.serve_all(requests).await {
+            answer.unwrap();
+        }
+        start.elapsed().as_secs_f64()
+    })
+}
+
+#[test]
+fn a_pipeline_comes_near_the_rate_of_its_slowest_stage() {
+    let latency = Latency::NONE.execute(EXECUTE).transfer(TRANSFER);
+    let sim = Sim::builder().latency(latency).build().unwrap();
+    let runtime = SharedRuntime::new(sim);
+    let package = Package::open("quickstart").unwrap();
+    let artifact = package.artifact().unwrap();
+    let model = runtime.load(&artifact, Core::new(0)).unwrap();
+    model
+        .load_weights(package.weights(&artifact).unwrap())
+        .unwrap();
+    let slot = model.slot("src").unwrap();
+    let input = slot.validate(package.array("input.npy").unwrap()).unwrap();
+
+    // One write, one execution and one read for each request; the execution is
+    // the slowest, and itself longer than modelled by what the CPU takes.
+    let (alone, pipeline) = (serve(&model, &input, 1), serve(&model, &input, 3));
+    let own = alone / f64::from(REQUESTS) - 2.0 * TRANSFER.as_secs_f64();
+    let ideal = own * f64::from(REQUESTS);
+    println!("alone {alone:.3} s, pipeline {pipeline:.3} s, ideal {ideal:.3} s");
+    // Half of what there is to win, in one run.
+    assert!(alone - pipeline >= (alone - ideal) / 2.0);
+}
