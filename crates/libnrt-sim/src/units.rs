@@ -387,7 +387,7 @@ mod tests {
         let second = Job {
             work: Box::new(|_| Status::TIMEOUT),
             done: Some(Box::new(move |id, status| {
-                sender.send((id, status)).unwrap()
+                sender.send((id, status)).unwrap();
             })),
         };
         let second = units.push(UNIT, 9, false, second).unwrap();

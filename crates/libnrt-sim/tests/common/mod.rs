@@ -302,6 +302,7 @@ pub(crate) fn headers() -> Option<PathBuf> {
 }
 
 /// Says why something is not tested.
+#[expect(clippy::print_stderr, reason = "this is how a test says it")]
 pub(crate) fn skip(what: &str, reason: &str) {
     eprintln!("skipped {what}: {reason}");
 }
