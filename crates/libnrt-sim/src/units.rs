@@ -32,13 +32,13 @@ const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 /// Kinds of units: `nrta_xu_t`, and the one of implicit asynchronous execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Read = 0,
-    Write = 1,
-    Op = 2,
-    Compute = 3,
-    Collectives = 4,
+    Read,
+    Write,
+    Op,
+    Compute,
+    Collectives,
     /// `nrt_execute` that does not wait. The headers have no number for it.
-    Implicit = 5,
+    Implicit,
 }
 
 const KINDS: u16 = 6;
@@ -387,7 +387,7 @@ mod tests {
         let second = Job {
             work: Box::new(|_| Status::TIMEOUT),
             done: Some(Box::new(move |id, status| {
-                sender.send((id, status)).unwrap()
+                sender.send((id, status)).unwrap();
             })),
         };
         let second = units.push(UNIT, 9, false, second).unwrap();

@@ -148,6 +148,49 @@ fn the_list_of_exports_is_that_of_the_headers() {
 }
 
 #[test]
+fn the_public_headers_declare_the_list() {
+    let Some(folder) = common::headers() else {
+        common::skip(
+            "the public headers",
+            "METANEFF_NRT_HEADERS names no folder with them",
+        );
+        return;
+    };
+    for (header, names) in HEADERS {
+        let text = std::fs::read_to_string(folder.join("nrt").join(header)).unwrap();
+        let listed: BTreeSet<_> = names.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(declared(&text), listed, "{header}");
+    }
+}
+
+/// Names that are followed by a parenthesis, outside of comments: the functions
+/// that a header declares.
+fn declared(header: &str) -> BTreeSet<String> {
+    let mut code = String::new();
+    let mut rest = header;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        code.push_str(before);
+        rest = comment.split_once("*/").map_or("", |(_, after)| after);
+    }
+    code.push_str(rest);
+    let mut names = BTreeSet::new();
+    for line in code.lines() {
+        let line = line.split("//").next().unwrap_or_default();
+        for (before, _) in line.match_indices('(').map(|(at, _)| line.split_at(at)) {
+            let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let name = &before[start.map_or(0, |at| at + 1)..];
+            if ["nrt_", "nrta_", "nec_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+            {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+#[test]
 fn the_library_exports_the_list_and_nothing_else() {
     let symbols = output("nm", &["-D", "--defined-only"]);
     let mut exported = BTreeSet::new();

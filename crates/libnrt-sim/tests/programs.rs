@@ -21,6 +21,9 @@ fn models(folder: &Path) {
         let neff = common::neff(common::hlo(opcode, 2, 4));
         fs::write(folder.join(format!("{name}.neff")), neff).unwrap();
     }
+    // For another architecture than that of the default instance.
+    let legacy = common::neff_for("mariana", common::hlo("add", 2, 4));
+    fs::write(folder.join("legacy.neff"), legacy).unwrap();
 }
 
 /// Runs a program, which reports its failures itself, with these variables.
@@ -82,17 +85,9 @@ programs! {
     frees;
     consumer;
     faults;
-}
-
-/// Without headers there is nothing to compile against; the test says so.
-#[test]
-fn the_public_headers_agree_with_our_declarations() {
-    if common::headers().is_none() {
-        skip(
-            "the public headers",
-            "METANEFF_NRT_HEADERS names no folder with them",
-        );
-    }
+    settings;
+    nec;
+    races("NEURON_RT_LOG_LEVEL" = "off");
 }
 
 #[test]

@@ -80,6 +80,18 @@ int main(void) {
         OK(nrt_build_global_comm((int)rank, rank, RANKS));
         OK(nrt_cc_global_comm_init(rank, rank, RANKS));
     }
+    /* Loading waits for no one either. */
+    size_t size;
+    void *neff = slurp("add.neff", &size);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        nrt_model_t *model = NULL;
+        OK(nrt_load_collectives(neff, size, (int)rank, 1, rank, RANKS, &model));
+        OK(nrt_unload(model));
+    }
+    nrt_model_t *none = NULL;
+    EXPECT(nrt_load_collectives(neff, size, 0, 1, RANKS, RANKS, &none), NRT_INVALID);
+    CHECK(!none);
+    free(neff);
     EXPECT(nrt_build_global_comm(0, 1, RANKS), NRT_INVALID);
     EXPECT(nrt_build_global_comm(0, 2, RANKS), NRT_INVALID);
     EXPECT(nrt_build_global_comm(-1, 0, RANKS), NRT_INVALID);

@@ -115,6 +115,12 @@ pub(crate) fn neff(hlo: Vec<u8>) -> Vec<u8> {
     NeffBuilder::from_hlo(hlo).unwrap().build().to_vec()
 }
 
+/// A NEFF for one architecture.
+pub(crate) fn neff_for(target: &str, hlo: Vec<u8>) -> Vec<u8> {
+    let builder = NeffBuilder::from_hlo(hlo).unwrap();
+    builder.target(target).build().to_vec()
+}
+
 /// A NEFF as a compiler makes it: without the graph.
 pub(crate) fn bare_neff(hlo: Vec<u8>) -> Vec<u8> {
     let builder = NeffBuilder::from_hlo(hlo).unwrap();
@@ -246,7 +252,11 @@ impl Program {
             Checker::Valgrind => {
                 let mut command = Command::new("valgrind");
                 command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
-                command.args(["--errors-for-leak-kinds=definite", "--fair-sched=yes"]);
+                command.args([
+                    "--errors-for-leak-kinds=definite",
+                    "--fair-sched=yes",
+                    "--show-leak-kinds=definite",
+                ]);
                 command.arg(&self.path);
                 command
             }
@@ -292,6 +302,7 @@ pub(crate) fn headers() -> Option<PathBuf> {
 }
 
 /// Says why something is not tested.
+#[expect(clippy::print_stderr, reason = "this is how a test says it")]
 pub(crate) fn skip(what: &str, reason: &str) {
     eprintln!("skipped {what}: {reason}");
 }
