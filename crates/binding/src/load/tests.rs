@@ -146,6 +146,21 @@ fn each_step_of_a_load_is_the_next_ones_evidence() {
 }
 
 #[test]
+fn a_model_that_was_waited_for_is_the_callers_alone() {
+    let (fake, runtime) = runtime();
+    for _ in 0..50 {
+        let loading = runtime.prepare(&add_model(), LoadOptions::new()).start();
+        loading.wait().unwrap().unload().unwrap();
+        assert!(fake.live().is_empty());
+        let background = runtime.prepare(&in_background(), LoadOptions::new());
+        let background = background.open().unwrap();
+        background.get().unwrap();
+        background.unload().unwrap();
+        assert!(fake.live().is_empty());
+    }
+}
+
+#[test]
 fn a_load_that_hangs_is_waited_for_no_longer_than_asked() {
     let (answer, answers) = mpsc::channel();
     let mut mock = held(answers);
