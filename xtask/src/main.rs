@@ -13,6 +13,7 @@ mod fixtures;
 mod shell;
 mod test;
 mod tidy;
+mod time;
 mod verify;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Verb {
     Conformance(conformance::Args),
     /// Runs HLO cases and compares with their goldens.
     Corpus(corpus::Args),
+    /// Times HLO cases; `tools/xla_baseline.py` compares with XLA.
+    Time(time::Args),
     /// Tells which HLO modules the verifier accepts, and why not.
     Verify(verify::Args),
     /// Packs the examples' models.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Ci(args) => ci::run(&args),
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
+        Verb::Time(args) => time::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Fixtures(args) => fixtures::run(&args),
         Verb::Deps => deps::run(),
