@@ -8,6 +8,8 @@ another one: see the constants below.
 """
 
 import dataclasses
+import json
+import pathlib
 import zlib
 
 import jax
@@ -31,19 +33,29 @@ NUMPY = {
     "f64": np.float64,
     "f8e4m3fn": ml_dtypes.float8_e4m3fn,
     "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e4m3": ml_dtypes.float8_e4m3,
+    "f8e3m4": ml_dtypes.float8_e3m4,
+    "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
+    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "c64": np.complex64,
 }
 NAMES = {np.dtype(value): key for key, value in NUMPY.items()}
 
-EXACT = {"mode": "exact"}
-# Functions that no two libraries round alike; narrow types compute in f32 and round once.
-FUNCTION = {"mode": "ulp", "ulp": 8}
-FUNCTION_NARROW = {"mode": "ulp", "ulp": 1}
-# Sums whose order is free.
-SUM = {"mode": "rtol_atol", "rtol": 2e-5, "atol": 2e-6}
-SUM_NARROW = {"mode": "rtol_atol", "rtol": 0.016, "atol": 0.01}
-# Several sums and functions after one another.
-CHAIN = {"mode": "rtol_atol", "rtol": 1e-4, "atol": 1e-5}
+# By class of operation and type, exact unless there is a reason: functions that no two libraries round alike (narrow types
+# compute in f32 and round once), sums whose order is free, several of both after one another.
+TOLERANCES = json.loads((pathlib.Path(__file__).parent / "tolerances.json").read_text(encoding="utf-8"))
+
+
+def allowed(operation, dtype="*"):
+    types = TOLERANCES[operation]
+    return types.get(dtype, types["*"])
+
+
+EXACT = allowed("exact")
+FUNCTION, FUNCTION_NARROW = allowed("function", "f32"), allowed("function")
+SUM, SUM_NARROW = allowed("sum", "f32"), allowed("sum", "bf16")
+CHAIN = allowed("chain")
 
 CASES = []
 

@@ -32,7 +32,7 @@ from cases import CASES, NUMPY
 jax.config.update("jax_enable_x64", True)
 
 # Types that .npy has no name for are stored as their bits.
-BITS = {"bf16": np.uint16, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8}
+BITS = {name: np.uint8 for name in NUMPY if name.startswith("f8")} | {"bf16": np.uint16}
 NAMES = {np.dtype(value): key for key, value in NUMPY.items()}
 
 
@@ -126,6 +126,19 @@ def build(case):
     return files
 
 
+def write_file(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.save(path, stored(np.ascontiguousarray(content)).reshape(content.shape))
+
+
+def write(files, folder):
+    for name, content in files.items():
+        write_file(folder / name, content)
+
+
 def same(case, name, new, path):
     if not path.exists():
         return False
@@ -168,11 +181,7 @@ def main():
                 continue
             changed.append(f"{case.name}/{name}")
             if not arguments.check:
-                folder.mkdir(parents=True, exist_ok=True)
-                if isinstance(content, bytes):
-                    (folder / name).write_bytes(content)
-                else:
-                    np.save(folder / name, stored(np.ascontiguousarray(content)).reshape(content.shape))
+                write_file(folder / name, content)
     print("\n".join(failed + (changed if arguments.check else [])))
     print(f"{len(selected)} cases, {len(failed)} failed, {len(changed)} files {'differ' if arguments.check else 'written'}")
     sys.exit(1 if failed or (arguments.check and changed) else 0)

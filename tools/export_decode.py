@@ -33,6 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxlib import _hlo
+from strip_sources import stripped
 
 LAYERS, WIDTH, HEADS, HIDDEN, VOCABULARY, MAX_LENGTH = 2, 64, 4, 128, 256, 48
 HEAD = WIDTH // HEADS
@@ -188,7 +189,7 @@ def main():
     arguments = [first, np.array([0], np.int32), *caches, *weights.values()]
     donated = tuple(range(2, 2 + 2 * LAYERS))
     lowered = jax.jit(flat, keep_unused=True, donate_argnums=donated).lower(*arguments)
-    module = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
+    module = stripped(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
     text = _hlo.HloModule.from_serialized_hlo_module_proto(module).to_string()
     aliases = {int(o): int(i) for o, i in re.findall(r"\{(\d+)\}: \((\d+), \{\}", text.splitlines()[0])}
     assert aliases == {1 + i: 2 + i for i in range(2 * LAYERS)}, aliases

@@ -7,7 +7,8 @@ use comfy_table::Table;
 use globset::Glob;
 use metaneff_hlo::Difference;
 use metaneff_hlo::corpus::{
-    Case, Outcome as CaseOutcome, Verdict, first_difference, run_case, trace_case,
+    Case, Outcome as CaseOutcome, TraceEntry, Verdict, first_change, first_difference, run_case,
+    trace_case,
 };
 use metaneff_hlo::options::{DotRounding, ExecuteOptions, NarrowReduce};
 use serde::Serialize;
@@ -38,6 +39,10 @@ pub(crate) struct Args {
     /// those of this mode.
     #[arg(long, value_enum, value_name = "MODE", requires = "trace")]
     against: Option<Mode>,
+    /// With `--trace`: name the first instruction whose results differ from those
+    /// in this file, which `--json` wrote.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    golden: Option<PathBuf>,
     /// With `--against`: how far results may be apart, relative to values above
     /// one and absolute below.
     #[arg(long, default_value_t = 0.0, requires = "against")]
@@ -186,6 +191,23 @@ fn trace(case: &Case, args: &Args) -> Outcome {
             || "no instruction's results differ between the modes".to_owned(),
             |difference| first_to_differ(&difference),
         ));
+    }
+    if let Some(path) = &args.golden {
+        let golden: Vec<TraceEntry> = serde_json::from_slice(&std::fs::read(path)?)?;
+        let found = first_change(&golden, &entries);
+        differs |= found.is_some();
+        shell::say(&match found {
+            None => "no instruction's results differ from the golden ones".to_owned(),
+            Some(step) => entries.get(step).map_or_else(
+                || format!("step {step}: the golden trace goes on"),
+                |entry| {
+                    format!(
+                        "step {step}: the first to differ is {} instruction `{}` of computation `{}`",
+                        entry.opcode, entry.instruction, entry.computation
+                    )
+                },
+            ),
+        });
     }
     Ok(if passed && !differs {
         ExitCode::SUCCESS

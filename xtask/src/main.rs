@@ -14,6 +14,7 @@ mod libtorch;
 mod shell;
 mod test;
 mod tidy;
+mod time;
 mod verify;
 mod weights;
 
@@ -41,6 +42,8 @@ enum Verb {
     Conformance(conformance::Args),
     /// Runs HLO cases and compares with their goldens.
     Corpus(corpus::Args),
+    /// Times HLO cases; `tools/xla_baseline.py` compares with XLA.
+    Time(time::Args),
     /// Tells which HLO modules the verifier accepts, and why not.
     Verify(verify::Args),
     /// Puts a CPU-only libtorch together in the target directory.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Ci(args) => ci::run(&args),
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
+        Verb::Time(args) => time::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Libtorch(args) => libtorch::run(&args),
         Verb::Weights => weights::run(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use metaneff_hlo::corpus::{Case, Verdict, run_case};
+use metaneff_hlo::corpus::{Case, Tolerance, Verdict, run_case};
 use metaneff_hlo::options::ExecuteOptions;
 
 /// The project's cases, and the larger collection if it lies beside the project.
@@ -47,4 +47,35 @@ fn cases_pass() {
         failures.len(),
         failures.join("\n")
     );
+}
+
+/// Categories of operations that move data, compare or convert.
+const EXACT: [&str; 10] = [
+    "bitcast_convert",
+    "compare",
+    "convert",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "gather",
+    "shape",
+    "sort",
+    "ternary",
+    "topk",
+];
+
+#[test]
+fn integers_and_movement_are_exact() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut exact = 0;
+    for case in Case::all(&root).unwrap() {
+        let integers = case.outputs[0]
+            .iter()
+            .all(|output| output.dtype.starts_with(['s', 'u', 'p']));
+        let exempt = matches!(case.tolerance, Tolerance::Range { .. });
+        if (integers || EXACT.contains(&&*case.category)) && !exempt {
+            assert_eq!(case.tolerance, Tolerance::Exact, "{}", case.name);
+            exact += 1;
+        }
+    }
+    assert!(exact > 100, "only {exact}");
 }

@@ -12,5 +12,5 @@ mod outcome;
 pub use case::{Case, CaseError, NpyError, Tensor, Tolerance};
 pub use compare::{Comparison, compare};
 pub use outcome::{
-    CaseFailure, Outcome, TraceEntry, Verdict, first_difference, run_case, trace_case,
+    CaseFailure, Outcome, TraceEntry, Verdict, first_change, first_difference, run_case, trace_case,
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::array::{Array, ArrayView};
 use crate::element::with_element;
@@ -50,7 +50,7 @@ pub struct Outcome {
 }
 
 /// Statistics of an instruction's result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TraceEntry {
     /// Number of instructions that were executed before.
@@ -126,6 +126,22 @@ pub fn first_difference(
     let inputs = inputs(case, 0, executable.module())?;
     let bytes: Vec<&[u8]> = inputs.iter().map(Array::bytes).collect();
     Ok(executable.first_difference(&bytes, left, right, tolerance)?)
+}
+
+/// The step at which two traces of a module begin to differ, by the digests of
+/// the results: a trace that was written before, say, and one of now.
+#[must_use]
+pub fn first_change(golden: &[TraceEntry], found: &[TraceEntry]) -> Option<usize> {
+    let differs = |(golden, found): (&TraceEntry, &TraceEntry)| {
+        (&golden.computation, &golden.instruction, &golden.digest)
+            != (&found.computation, &found.instruction, &found.digest)
+    };
+    let common = golden.len().min(found.len());
+    golden
+        .iter()
+        .zip(found)
+        .position(differs)
+        .or_else(|| (golden.len() != found.len()).then_some(common))
 }
 
 /// Why a case did not pass.

@@ -25,7 +25,7 @@ fn call(
 
 fn outputs(proto: &HloModuleProto, inputs: &[Array]) -> Vec<Array> {
     let execution = execute(proto, inputs, &ExecuteOptions::default());
-    execution.unwrap().outputs
+    execution.expect("a valid call").outputs
 }
 
 fn refusal(proto: &HloModuleProto, inputs: &[Array]) -> CustomCallError {
@@ -39,7 +39,7 @@ fn refusal(proto: &HloModuleProto, inputs: &[Array]) -> CustomCallError {
 }
 
 fn near(found: &Array, expected: &[f64], tolerance: f64) {
-    let found = found.values::<f32>().unwrap();
+    let found = found.values::<f32>().expect("an array of f32");
     assert_eq!(found.len(), expected.len());
     for (place, (&x, &y)) in found.iter().zip(expected).enumerate() {
         assert!(

@@ -1,5 +1,11 @@
 //! What surrounds the opcodes: options, limits, targets of custom calls,
 //! layouts at the boundary, threads.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "small numbers are converted freely, and rounded on purpose"
+)]
 
 #[path = "../refused/build.rs"]
 #[expect(dead_code, reason = "the modules that are refused need more of it")]

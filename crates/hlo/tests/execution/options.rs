@@ -15,7 +15,7 @@ use crate::build::{
 use crate::{execute, f32s};
 
 fn ints(values: &[i32]) -> Array {
-    Array::from_values(&[values.len()], values).unwrap()
+    Array::from_values(&[values.len()], values).expect("as many values as elements")
 }
 
 fn with_option(change: impl FnOnce(&mut ExecuteOptions)) -> ExecuteOptions {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use metaneff_hlo::corpus::{Case, first_difference, trace_case};
+use metaneff_hlo::corpus::{Case, first_change, first_difference, trace_case};
 use metaneff_hlo::options::{Denormals, DotRounding, ExecuteOptions};
 use metaneff_hlo::{Executable, Module};
 
@@ -10,7 +10,7 @@ use crate::build::{f32, of};
 
 fn case(name: &str) -> Case {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    Case::open(&corpus.join(name)).unwrap()
+    Case::open(&corpus.join(name)).expect("a case of the corpus")
 }
 
 #[test]
@@ -100,4 +100,18 @@ fn differences_name_elements() {
         .first_difference(&inputs, &kept, &limited, 0.0)
         .unwrap_err();
     assert!(error.to_string().contains("budget of 1"), "{error}");
+}
+
+#[test]
+fn a_trace_shows_what_has_changed_since_another() {
+    let case = case("layer__attention__f32");
+    let exact = ExecuteOptions::default();
+    let mut rounded = ExecuteOptions::default();
+    rounded.dot_rounding = DotRounding::Bf16;
+    let golden = trace_case(&case, &exact).unwrap();
+    assert_eq!(first_change(&golden, &golden), None);
+    let found = trace_case(&case, &rounded).unwrap();
+    let first = golden.iter().position(|entry| entry.opcode == "dot");
+    assert_eq!(first_change(&golden, &found), first);
+    assert_eq!(first_change(&golden, &golden[..3]), Some(3));
 }

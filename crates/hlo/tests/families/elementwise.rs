@@ -88,9 +88,10 @@ fn binary_integer(opcode: &str, element: P, x: i128, y: i128) -> i128 {
         },
         "power" => {
             let product = (0..128).rev().fold(1, |product, bit| {
-                let square = wrapped(element, product * product);
+                // The low bits are right where the product overflows.
+                let square = wrapped(element, i128::wrapping_mul(product, product));
                 if y >> bit & 1 == 1 {
-                    wrapped(element, square * x)
+                    wrapped(element, i128::wrapping_mul(square, x))
                 } else {
                     square
                 }
