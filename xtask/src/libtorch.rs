@@ -252,7 +252,7 @@ fn is_libtorch(folder: &Path) -> bool {
     folder.join("include/torch").is_dir() && folder.join("lib").is_dir()
 }
 
-fn target_directory() -> Result<PathBuf, Error> {
+pub(crate) fn target_directory() -> Result<PathBuf, Error> {
     let output = cargo(["metadata", "--no-deps", "--format-version", "1"]).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
