@@ -138,7 +138,7 @@ fn what_is_packed_fits_runs_and_unpacks() {
 fn a_packed_neff_runs_alone() {
     let folder = packed();
     let assert = metaneff(&folder, &["run", "--json", "model.neff", "--zeros"]).success();
-    assert_eq!(json(&assert)["outputs"][0]["max"], "0.000000");
+    assert_eq!(json(&assert)["outputs"][0]["max"], 0.0);
 }
 
 /// A folder as the runtime dumps it, and one array a file.
@@ -177,7 +177,7 @@ fn dumps_are_replayed() {
     let output = &json(&assert)["outputs"][0];
     assert_eq!(
         (&output["min"], &output["max"]),
-        (&"3.500000".into(), &"3.500000".into())
+        (&3.5.into(), &3.5.into())
     );
     // A dump of the wrong length says what is expected.
     fs::write(dump.join("input1.bin"), [0; 3]).unwrap();
@@ -510,6 +510,39 @@ fn failures_are_json_where_that_is_asked() {
     let error: serde_json::Value = serde_json::from_slice(&assert.get_output().stderr).unwrap();
     assert_eq!(error["error"]["kind"], "usage");
     assert!(stdout(&assert).is_empty());
+}
+
+/// Zips and safetensors files are listed by their directories.
+#[test]
+fn archives_and_checkpoints_are_listed() {
+    use std::io::Write as _;
+    let folder = packed();
+    let mut zip = zip::ZipWriter::new(fs::File::create(folder.path().join("m.pt")).unwrap());
+    for (name, contents) in [
+        ("m/data.pkl", b"\x80\x02N.".to_vec()),
+        ("m/code/__torch__.py", b"class M: ...".to_vec()),
+        ("m/model.neff", fs::read(folder.path().join("model.neff")).unwrap()),
+    ] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&contents).unwrap();
+    }
+    zip.finish().unwrap();
+    let assert = metaneff(&folder, &["inspect", "--json", "m.pt"]).success();
+    let file = &json(&assert)["files"][0];
+    let what: Vec<_> = file["members"].as_array().unwrap().iter().map(|member| &member["what"]).collect();
+    assert_eq!(what, ["pickle", "TorchScript code", "NEFF"]);
+
+    let header = r#"{"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend_from_slice(&[0; 12]);
+    fs::write(folder.path().join("w.safetensors"), &file).unwrap();
+    let assert = metaneff(&folder, &["inspect", "--json", "w.safetensors"]).success();
+    let tensor = &json(&assert)["files"][0]["tensors"][0];
+    assert_eq!((&tensor["dtype"], &tensor["size"]), (&"bf16".into(), &12.into()));
+    // Cut off: the header promises more than there is.
+    fs::write(folder.path().join("w.safetensors"), &file[..file.len() - 1]).unwrap();
+    metaneff(&folder, &["inspect", "w.safetensors"]).code(3);
 }
 
 #[test]

@@ -242,9 +242,9 @@ fn outputs_table(outputs: &[(String, HostTensor<'static>)]) -> String {
             shown(name),
             tensor.dtype().to_string(),
             tensor.shape().to_string(),
-            summary.min,
-            summary.max,
-            summary.mean,
+            cell(summary.min, !tensor.dtype().is_float()),
+            cell(summary.max, !tensor.dtype().is_float()),
+            cell(summary.mean, false),
             summary.nans.to_string(),
             first(tensor, SHOWN),
         ]);
@@ -252,10 +252,11 @@ fn outputs_table(outputs: &[(String, HostTensor<'static>)]) -> String {
     format!("{}\n{rows}\n", plural(outputs.len(), "output"))
 }
 
+/// Of the elements that are numbers; `None` where there are none.
 struct Summary {
-    min: String,
-    max: String,
-    mean: String,
+    min: Option<f64>,
+    max: Option<f64>,
+    mean: Option<f64>,
     nans: usize,
 }
 
@@ -275,26 +276,23 @@ impl Summary {
             sum += value;
             numbers = numbers.saturating_add(1);
         }
-        let text = |value: f64| match numbers {
-            0 => String::new(),
-            _ if dtype.is_float() => format!("{value:.6}"),
-            _ => format!("{value}"),
-        };
-        let mean = if numbers == 0 {
-            String::new()
-        } else {
-            // Adding zero takes the sign of a negative zero away.
-            format!(
-                "{:.6}",
-                (sum / f64::from(numbers) * 1e6).round() / 1e6 + 0.0
-            )
-        };
+        let some = |value: f64| (numbers > 0).then_some(value);
         Self {
-            min: text(min),
-            max: text(max),
-            mean,
+            min: some(min),
+            max: some(max),
+            mean: some(sum / f64::from(numbers.max(1))),
             nans,
         }
+    }
+}
+
+/// A number for a table, whole ones without a fraction.
+fn cell(value: Option<f64>, whole: bool) -> String {
+    match value {
+        None => String::new(),
+        Some(value) if whole => format!("{value}"),
+        // Adding zero takes the sign of a negative zero away.
+        Some(value) => format!("{:.6}", (value * 1e6).round() / 1e6 + 0.0),
     }
 }
 
