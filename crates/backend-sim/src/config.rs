@@ -1,6 +1,7 @@
 //! How a simulator is set up.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
@@ -12,6 +13,7 @@ use crate::fault::FaultPlan;
 use crate::instance::{Instance, Profile};
 #[cfg(doc)]
 use crate::memory::ALIGNMENT;
+use crate::process::{GraphSource, ProcessSettings};
 use crate::sim::Sim;
 
 /// Time limit of an execution on Trn1 and Inf2 unless configured otherwise:
@@ -119,6 +121,8 @@ pub(crate) struct Config {
     pub(crate) validate_hash: bool,
     pub(crate) allow_legacy_neff: bool,
     pub(crate) input_dump: Option<InputDump>,
+    pub(crate) devices: Option<u32>,
+    pub(crate) graphs: Option<Arc<dyn GraphSource>>,
 }
 
 /// Writes an execution's inputs to files when it ends in a certain status.
@@ -166,6 +170,7 @@ pub struct SimBuilder {
     virtual_core_size: Option<u32>,
     visible: Option<CoreRange>,
     core_count: u32,
+    process: ProcessSettings,
 }
 
 /// Why a simulator cannot be set up so.
@@ -228,7 +233,10 @@ impl Default for SimBuilder {
                 validate_hash: false,
                 allow_legacy_neff: false,
                 input_dump: None,
+                devices: None,
+                graphs: None,
             },
+            process: ProcessSettings::default(),
             virtual_core_size: None,
             visible: None,
             core_count: 0,
@@ -371,6 +379,41 @@ impl SimBuilder {
         self
     }
 
+    /// Chips that the process can open, where it is not all of the instance's:
+    /// a container may be given a part. More than there are count as all.
+    pub const fn devices(mut self, count: u32) -> Self {
+        self.config.devices = Some(count);
+        self
+    }
+
+    /// Where to look for the graph of a NEFF that carries none and is loaded
+    /// without one.
+    pub fn graph_source(mut self, source: Arc<dyn GraphSource>) -> Self {
+        self.config.graphs = Some(source);
+        self
+    }
+
+    /// How many cores the process sees, where it asks for a number of them and
+    /// leaves open which: the first ones, unless another process owns those.
+    #[must_use]
+    pub const fn requested_cores(&self) -> Option<u32> {
+        match (self.visible, self.core_count) {
+            (Some(_), _) | (None, 0) => None,
+            (None, count) => Some(count),
+        }
+    }
+
+    /// Settings of the process around the simulator.
+    #[must_use]
+    pub const fn process_settings(&self) -> &ProcessSettings {
+        &self.process
+    }
+
+    pub(crate) fn process(mut self, set: impl FnOnce(&mut ProcessSettings)) -> Self {
+        set(&mut self.process);
+        self
+    }
+
     /// The instance type that is set.
     #[must_use]
     pub const fn chosen_instance(&self) -> Instance {
@@ -399,7 +442,12 @@ impl SimBuilder {
                 supported,
             });
         }
-        let total = profile.physical_cores / size;
+        let per_chip = profile.physical_cores / profile.chips;
+        let chips = self
+            .config
+            .devices
+            .map_or(profile.chips, |d| d.min(profile.chips));
+        let total = per_chip * chips / size;
         Ok(Topology {
             total,
             visible: CoreRange::choose(self.visible, self.core_count, total)?,

@@ -25,6 +25,10 @@
 //! | `METANEFF_SIM_EXTRA_NAMES` | `refuse`, `ignore` | `refuse` | names in a set that the model does not have |
 //! | `METANEFF_SIM_FAULTS` | [faults](mod@crate::fault) | none | faults to show |
 //! | `METANEFF_SIM_DUMP_DIR` | path | the working directory | where input dumps go |
+//! | `METANEFF_SIM_GRAPH_PATH` | folders, separated by `:` | none | C library: where to look for the graph of a NEFF that carries none |
+//! | `METANEFF_SIM_LOCK_DIR` | path | none | C library: lock files by which processes share one instance; without them each has its own |
+//! | `METANEFF_SIM_TOUCH_STACK` | bytes, `KiB`, `MiB` | `0` | C library: bytes of its caller's stack that `nrt_execute` touches |
+//! | `METANEFF_SIM_DEV_DIR` | path | none | folder whose files `neuron0`, `neuron1`, … that can be opened are the chips that there are |
 //! | `NEURON_RT_VISIBLE_CORES` | list, range | all | cores that the process sees |
 //! | `NEURON_RT_NUM_CORES` | number | all | how many cores it sees |
 //! | `NEURON_RT_VIRTUAL_CORE_SIZE` | `1`, `2` | the instance's | physical cores of a logical one |
@@ -32,7 +36,11 @@
 //! | `NEURON_RT_EXEC_TIMEOUT` | seconds | `600` | limit of an execution |
 //! | `NEURON_RT_VALIDATE_HASH` | `true`, `false`, `1`, `0` | `false` | compare a NEFF's hash with its data |
 //! | `NEURON_RT_ALLOW_LEGACY_NEFF` | `true`, `false`, `1`, `0` | `false` | load a NEFF for another architecture |
+//! | `NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS` | number | `0` | C library: executions under way on a core that `nrt_execute` does not wait for; 0 waits |
 //! | `NEURON_RT_DBG_DUMP_INPUTS_ON_ERR` | status | none | dump the inputs of executions that end so |
+//! | `NEURON_RT_LOG_LEVEL` | `off`, `error`, `warn`, `info`, `debug`, `trace` | `error` | C library: what goes to standard error |
+//! | `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` | number | `65536` | C library: events that a debug stream keeps |
+//! | `NEURON_RT_INSPECT_OUTPUT_DIR` | path | `./output` | C library: where `nrt_inspect_begin` has traces written |
 
 use std::time::Duration;
 
@@ -167,6 +175,43 @@ pub const VARIABLES: &[Variable] = &[
     variable("METANEFF_SIM_FAULTS", "faults", |b, v| {
         let plan = v.parse::<FaultPlan>();
         plan.map(|p| b.faults(p)).map_err(|e| format!("{e}"))
+    }),
+    variable("METANEFF_SIM_GRAPH_PATH", "folders", |b, v| {
+        let folders = std::env::split_paths(v).filter(|p| !p.as_os_str().is_empty());
+        let folders = folders.collect();
+        Ok(b.process(|p| p.graph_path = folders))
+    }),
+    variable("METANEFF_SIM_LOCK_DIR", "a path", |b, v| {
+        Ok(b.process(|p| p.lock_directory = Some(v.into())))
+    }),
+    variable("METANEFF_SIM_TOUCH_STACK", SIZE, |b, v| {
+        let size = quantity::bytes(v).and_then(|size| usize::try_from(size).ok());
+        some(size).map(|size| b.process(|p| p.touched_stack = size))
+    }),
+    variable(
+        "METANEFF_SIM_DEV_DIR",
+        "a folder with a file `neuron0`",
+        |b, v| {
+            let count = crate::devices::count(v.as_ref());
+            some(Some(count).filter(|count| *count > 0)).map(|count| b.devices(count))
+        },
+    ),
+    variable(
+        "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS",
+        "a number",
+        |b, v| {
+            let limit = v.trim().parse().ok().map(std::num::NonZeroUsize::new);
+            some(limit).map(|limit| b.process(|p| p.inflight_limit = limit))
+        },
+    ),
+    variable("NEURON_RT_LOG_LEVEL", "a level", |b, v| {
+        Ok(b.process(|p| p.log_level = Some(v.to_owned())))
+    }),
+    variable("NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "a number", |b, v| {
+        some(v.trim().parse().ok()).map(|size| b.process(|p| p.debug_events = size))
+    }),
+    variable("NEURON_RT_INSPECT_OUTPUT_DIR", "a path", |b, v| {
+        Ok(b.process(|p| p.inspect_directory = v.into()))
     }),
     variable("NEURON_RT_VISIBLE_CORES", "a list of cores", |b, v| {
         let cores = v.parse::<CoreRange>();
@@ -339,6 +384,8 @@ mod tests {
 
     #[test]
     fn every_variable_changes_the_configuration() {
+        let devices = tempfile::tempdir().unwrap();
+        std::fs::write(devices.path().join("neuron0"), "").unwrap();
         let all = [
             ("METANEFF_SIM_INSTANCE", "trn2.3xlarge"),
             ("METANEFF_SIM_MEMORY", "1MiB"),
@@ -357,6 +404,14 @@ mod tests {
             ("METANEFF_SIM_FAULTS", "load@1=fail:4"),
             ("METANEFF_SIM_TIMEOUT", "5s"),
             ("METANEFF_SIM_DUMP_DIR", "dumps"),
+            ("METANEFF_SIM_GRAPH_PATH", "one:two"),
+            ("METANEFF_SIM_LOCK_DIR", "locks"),
+            ("METANEFF_SIM_TOUCH_STACK", "4MiB"),
+            ("METANEFF_SIM_DEV_DIR", devices.path().to_str().unwrap()),
+            ("NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "8"),
+            ("NEURON_RT_INSPECT_OUTPUT_DIR", "out"),
+            ("NEURON_RT_LOG_LEVEL", "INFO"),
+            ("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", "4"),
             ("NEURON_RT_VISIBLE_CORES", "1-2"),
             ("NEURON_RT_NUM_CORES", "1"),
             ("NEURON_RT_VIRTUAL_CORE_SIZE", "1"),
@@ -392,6 +447,18 @@ mod tests {
         let dump = config.input_dump.clone().unwrap();
         assert_eq!(dump.status, Status::EXEC_COMPLETED_WITH_NUM_ERR);
         assert_eq!(dump.directory.to_str(), Some("dumps"));
+        assert_eq!(config.devices, Some(1));
+        let process = builder.process_settings();
+        assert_eq!(process.graph_path.len(), 2);
+        assert_eq!(
+            process.lock_directory.as_deref().and_then(|p| p.to_str()),
+            Some("locks")
+        );
+        assert_eq!(process.debug_events, 8);
+        assert_eq!(process.inspect_directory.to_str(), Some("out"));
+        assert_eq!(process.log_level.as_deref(), Some("INFO"));
+        assert_eq!(process.touched_stack, 4 << 20);
+        assert_eq!(process.inflight_limit.map(|n| n.get()), Some(4));
     }
 
     #[test]
@@ -416,7 +483,7 @@ mod tests {
         let error = set("NEURON_RT_VISIBLE_CORES", "0,2").unwrap_err();
         assert!(error.to_string().contains("`2` leaves a gap"), "{error}");
         // Not ours, and not the runtime's that we know.
-        assert!(set("NEURON_RT_LOG_LEVEL", "INFO").is_ok());
+        assert!(set("NEURON_RT_STOCHASTIC_ROUNDING_EN", "1").is_ok());
         assert!(set("METANEFF_SIM_OOB", "").is_ok());
     }
 }

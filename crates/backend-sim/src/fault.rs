@@ -7,7 +7,7 @@
 //!
 //! | part | form |
 //! |---|---|
-//! | CALL | `init`, `load`, `unload`, `allocate`, `read`, `write`, `copy`, `bind`, `execute` |
+//! | CALL | `init`, `load`, `unload`, `allocate`, `read`, `write`, `copy`, `bind`, `execute`, `meet` |
 //! | CORE | index of a visible core |
 //! | WHEN | `3`: the third call; `3+`: the third and all later; `%3`: every third; `*`: each |
 //! | ACTION | `fail:STATUS`, `delay:TIME`, `hang`, `hang:TIME`, `poison:STATUS` |
@@ -39,8 +39,10 @@ use crate::sync::lock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {
-    /// `nrt_init`, which [`Lifecycle::init`](crate::Lifecycle::init) stands for.
-    /// It can fail, and no more: each initialisation reads its plan anew.
+    /// `nrt_init`, which [`Lifecycle::init`](crate::Lifecycle::init) stands for;
+    /// counted from the start of the process. There is no core to poison and no
+    /// close to end a hang: the one fails, the other without a limit answers
+    /// `NRT_TIMEOUT` at once.
     Init,
     /// `nrt_load` and `nrt_load_collectives`.
     Load,
@@ -58,6 +60,8 @@ pub enum Call {
     Bind,
     /// `nrt_execute`.
     Execute,
+    /// `nrt_barrier`, `nrt_all_gather` and collectives outside of a model.
+    Meet,
 }
 
 const CALLS: &[(&str, Call)] = &[
@@ -70,6 +74,7 @@ const CALLS: &[(&str, Call)] = &[
     ("copy", Call::Copy),
     ("bind", Call::Bind),
     ("execute", Call::Execute),
+    ("meet", Call::Meet),
 ];
 
 /// Which calls of a kind a fault hits, counted from 1 from when the fault was
@@ -322,6 +327,15 @@ impl Armed {
     pub(crate) fn arm(&self, fault: Fault) {
         lock(&self.faults).push((fault, 0));
         self.any.store(true, Ordering::Release);
+    }
+
+    /// As if `count` calls had been made already.
+    pub(crate) fn skip(&self, call: Call, count: u64) {
+        for (fault, seen) in lock(&self.faults).iter_mut() {
+            if fault.call == call {
+                *seen += count;
+            }
+        }
     }
 
     /// Counts a call and says what happens to it.

@@ -5,14 +5,17 @@
 //! may be initialised and closed again and again, and answers every call in
 //! every state.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
+use std::thread;
+use std::time::Instant;
 
 use metaneff_binding::{BackendError, Cause};
 use metaneff_schema::nrt::Status;
 
 use crate::config::SimBuilder;
 use crate::fault::{Armed, Call, Stop};
-use crate::sim::{Sim, invalid};
+use crate::sim::{Sim, injected, invalid, timeout};
 use crate::sync::{read, write};
 
 /// The runtime of a process.
@@ -39,6 +42,8 @@ use crate::sync::{read, write};
 #[derive(Debug)]
 pub struct Lifecycle {
     current: RwLock<Current>,
+    /// Calls of [`init`](Self::init) that got as far as a plan of faults.
+    inits: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -97,8 +102,8 @@ impl Framework {
 pub enum Legality {
     /// In every state.
     Always,
-    /// In every state, because it has no status to answer with: it does
-    /// nothing without a runtime.
+    /// In every state, because it has no status to answer with: without a
+    /// runtime it does nothing, or answers 0, null or −1.
     Harmless,
     /// Between `nrt_init` and `nrt_close`; before it answers
     /// `NRT_UNINITIALIZED`, afterwards `NRT_CLOSED`.
@@ -106,9 +111,14 @@ pub enum Legality {
 }
 
 /// Calls that are legal in every state: the counts of cores, by the header's
-/// notes; the instance, the version and the names of statuses, which need no
-/// device; `nrt_init` itself.
+/// notes; the instance, the version, the names of statuses and other numbers that
+/// need no device; options for calls to come; `nrt_init` itself.
 const ALWAYS: &[&str] = &[
+    "nec_get_device_count",
+    "nec_get_version_info",
+    "nec_get_virtual_core_size",
+    "nrt_async_sendrecv_get_max_num_communicators_per_lnc",
+    "nrt_async_sendrecv_get_max_num_pending_request",
     "nrt_free_model_tensor_info",
     "nrt_get_instance_info",
     "nrt_get_status_as_str",
@@ -118,10 +128,63 @@ const ALWAYS: &[&str] = &[
     "nrt_get_visible_nc_count",
     "nrt_get_visible_vnc_count",
     "nrt_init",
+    "nrt_inspect_config_allocate",
+    "nrt_inspect_config_free",
+    "nrt_inspect_config_get_all_activity_types",
+    "nrt_inspect_config_get_enabled_activity_types",
+    "nrt_inspect_config_set_activity",
+    "nrt_inspect_config_set_capture_enabled_for_event_type_string",
+    "nrt_inspect_config_set_capture_enabled_for_nc",
+    "nrt_inspect_config_set_defaults",
+    "nrt_inspect_config_set_enable_inspect",
+    "nrt_inspect_config_set_enable_inspect_on_fail",
+    "nrt_inspect_config_set_output_dir",
+    "nrt_inspect_config_set_session_id",
+    "nrt_inspect_config_set_sys_trace_max_events_per_nc",
+    "nrt_profile_continuous_options_allocate",
+    "nrt_profile_continuous_options_free",
+    "nrt_profile_continuous_options_set_output_dir",
+    "nrt_sys_trace_config_allocate",
+    "nrt_sys_trace_config_get_enabled_event_types",
+    "nrt_sys_trace_config_set_capture_enabled_for_event_type",
+    "nrt_sys_trace_fetch_options_allocate",
+    "nrt_sys_trace_get_event_types",
 ];
 
-/// Calls that give something back and cannot fail.
-const HARMLESS: &[&str] = &["nrt_close", "nrt_destroy_tensor_set", "nrt_tensor_free"];
+/// Calls that have no status to answer with.
+const HARMLESS: &[&str] = &[
+    "nec_get_device_pci_bdf",
+    "nec_get_dynamic_recv_offset_bytes",
+    "nec_get_dynamic_send_offset_bytes",
+    "nec_get_dynamic_send_size_bytes",
+    "nec_get_p2p_pod_peer_node",
+    "nec_get_peer_mla_idx",
+    "nec_inc_semaphore",
+    "nec_is_mla_available",
+    "nec_mla_idx_to_rid",
+    "nec_ndl_printk",
+    "nec_rid_to_mla_idx",
+    "nec_set_recv_size_bytes",
+    "nrt_close",
+    "nrt_debug_client_connect_close",
+    "nrt_destroy_tensor_set",
+    "nrt_get_libnccl_net",
+    "nrt_inspect_config_free_activity_types",
+    "nrt_sys_trace_buffer_free",
+    "nrt_sys_trace_config_free",
+    "nrt_sys_trace_config_set_capture_enabled_for_nc",
+    "nrt_sys_trace_config_set_defaults",
+    "nrt_sys_trace_config_set_max_events_per_nc",
+    "nrt_sys_trace_fetch_options_free",
+    "nrt_sys_trace_fetch_options_set_defaults",
+    "nrt_sys_trace_fetch_options_set_max_events_per_nc",
+    "nrt_sys_trace_fetch_options_set_nc_idx",
+    "nrt_sys_trace_free_event_types",
+    "nrt_tensor_free",
+    "nrt_tensor_get_size",
+    "nrt_tensor_get_va",
+    "nrta_error_tracker_destroy",
+];
 
 impl Legality {
     /// When the C function `call` is legal.
@@ -163,6 +226,7 @@ impl Lifecycle {
     pub const fn new() -> Self {
         Self {
             current: RwLock::new(Current::Start),
+            inits: AtomicU64::new(0),
         }
     }
 
@@ -196,14 +260,26 @@ impl Lifecycle {
             let detail = format!("{} is not a framework type", framework.0);
             return Err(invalid(call, "framework", detail));
         }
+        let armed = Armed::new(&builder.config().faults);
+        armed.skip(Call::Init, self.inits.fetch_add(1, Ordering::Relaxed));
+        let verdict = armed.judge(Call::Init, None);
+        let start = Instant::now();
+        thread::sleep(verdict.delay);
+        match verdict.stop {
+            Some(Stop::Fail(status) | Stop::Poison(status)) => {
+                return Err(injected(call, status));
+            }
+            Some(Stop::Hang(limit)) => {
+                let limit = limit.unwrap_or_default();
+                thread::sleep(limit);
+                return Err(timeout(call, limit, start));
+            }
+            None => {}
+        }
         let mut current = write(&self.current);
         if matches!(*current, Current::Initialized(_)) {
             let text = "the runtime is initialised already".to_owned();
             return Err(BackendError::new(call, Status::INVALID).because(Cause::Other(text)));
-        }
-        let verdict = Armed::new(&builder.config().faults).judge(Call::Init, None);
-        if let Some(Stop::Fail(status) | Stop::Poison(status)) = verdict.stop {
-            return Err(crate::sim::injected(call, status));
         }
         let sim = builder.build().map_err(|error| {
             BackendError::new(call, error.status()).because(Cause::Other(error.to_string()))

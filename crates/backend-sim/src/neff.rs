@@ -29,7 +29,7 @@ impl Reader for NeffReader {
             detail: error.to_string(),
         })?;
         let package = package(&neff)?;
-        let graph = graph(&neff, request)?;
+        let graph = graph(&neff, request, config)?;
         let program = Arc::new(program(&graph)?);
         Ok(Compiled {
             package,
@@ -46,18 +46,22 @@ fn invalid(detail: impl Into<String>) -> Refusal {
     }
 }
 
-/// The graph: the one in the NEFF, else the request's.
-fn graph(neff: &Neff, request: &LoadRequest) -> Result<Bytes, Refusal> {
-    neff.graph()
-        .or(request.graph.as_ref())
-        .cloned()
-        .ok_or_else(|| {
-            invalid(format!(
-                "no graph to execute: none of the NEFF's {} members is one, and the load request \
-                 has none; the device program itself runs on a device only",
-                neff.members().len()
-            ))
-        })
+/// The graph: the one in the NEFF, else the request's, else what is found.
+fn graph(neff: &Neff, request: &LoadRequest, config: &Config) -> Result<Bytes, Refusal> {
+    if let Some(graph) = neff.graph().or(request.graph.as_ref()) {
+        return Ok(graph.clone());
+    }
+    let found = match &config.graphs {
+        Some(source) => source.graph(&request.neff),
+        None => Err("the device program itself runs on a device only".to_owned()),
+    };
+    found.map_err(|looked| {
+        invalid(format!(
+            "no graph to execute: none of the NEFF's {} members is one, and the load request \
+             has none; {looked}",
+            neff.members().len()
+        ))
+    })
 }
 
 fn program(graph: &Bytes) -> Result<GraphProgram, Refusal> {

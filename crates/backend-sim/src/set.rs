@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, Weak};
 
-use crate::tensor::{TensorId, TensorInner};
+use crate::tensor::{SimTensor, TensorId, TensorInner};
 
 /// The longest name that a tensor may have in a set, without its end mark:
 /// `NRT_TENSOR_NAME_MAX` of `nrt.h` less one.
@@ -52,6 +52,15 @@ impl SimTensorSet {
     #[must_use]
     pub fn tensor(&self, name: &CStr) -> Option<TensorId> {
         self.entries.get(name).map(|entry| TensorId(entry.id))
+    }
+
+    /// The tensor bound to `name`, unless it was freed.
+    #[must_use]
+    pub fn bound(&self, name: &CStr) -> Option<SimTensor> {
+        match self.get(name) {
+            Bound::Tensor(inner) => Some(SimTensor { inner }),
+            Bound::Freed | Bound::Nothing => None,
+        }
     }
 
     /// The bound names, sorted.

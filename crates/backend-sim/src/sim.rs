@@ -287,6 +287,26 @@ impl Sim {
         Ok(())
     }
 
+    /// Brings `part` together with those of the ranks of `group`, in the group's
+    /// order; ranks of other groups do the same at their own time. Only calls of
+    /// the same name meet.
+    ///
+    /// # Errors
+    ///
+    /// As [`barrier`](Self::barrier); `INVALID` for a rank that is not of the
+    /// group.
+    pub fn exchange(
+        &self,
+        call: &'static str,
+        context: metaneff_binding::CollectiveContext,
+        group: &[u32],
+        part: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Arc<[u8]>>, BackendError> {
+        self.shared
+            .exchange(call, context, group.to_vec(), part, limit)
+    }
+
     /// Brings `part` together with those of all ranks of a world, in the order
     /// of the ranks: `nrt_all_gather`.
     ///

@@ -81,6 +81,14 @@ impl SimTensor {
         view.storage?.address()?.checked_add(view.offset)
     }
 
+    /// The bytes as they are now, if there is memory. This is no call of the
+    /// runtime: nothing counts it, delays it or makes it fail.
+    #[must_use]
+    pub fn peek(&self) -> Option<Vec<u8>> {
+        let snapshot = self.inner.view().snapshot().ok()?;
+        Some(snapshot.bytes().to_vec())
+    }
+
     /// How often an execution has written this tensor since it was made or
     /// since the last [`reset_completions`](Self::reset_completions).
     #[must_use]

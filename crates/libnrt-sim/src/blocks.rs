@@ -5,10 +5,13 @@
 //! headers have callers free with `free` comes from `malloc`.
 
 use std::collections::BTreeMap;
-use std::ptr;
+use std::ffi::{c_char, c_void};
+use std::ptr::{self, NonNull};
 use std::sync::{Mutex, PoisonError};
 
-use metaneff_binding::{Side, TensorInfo};
+use metaneff_binding::{BackendError, Side, TensorInfo};
+
+use crate::pointers::Array;
 
 /// `nrt_tensor_info_array_t`, whatever its length.
 #[derive(Debug)]
@@ -78,6 +81,66 @@ pub(crate) fn tensor_info(tensors: &[TensorInfo]) -> *mut InfoBlock {
     }
     blocks().insert(start, block);
     ptr::with_exposed_provenance_mut(start)
+}
+
+/// A block with `text` and a NUL behind it, which [`free`] frees.
+pub(crate) fn text(text: &str) -> *mut c_char {
+    let mut block = vec![0_u64; text.len() / 8 + 1].into_boxed_slice();
+    for (word, chunk) in block.iter_mut().zip(text.as_bytes().chunks(8)) {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_ne_bytes(bytes);
+    }
+    let start = block.as_mut_ptr().expose_provenance();
+    blocks().insert(start, block);
+    ptr::with_exposed_provenance_mut(start)
+}
+
+/// A copy of `bytes` that the caller frees with `free`; `None` where there is no
+/// memory.
+pub(crate) fn copy(bytes: &[u8]) -> Option<NonNull<c_void>> {
+    // SAFETY: a size of at least 1 is given, and null is checked.
+    let block = NonNull::new(unsafe { libc::malloc(bytes.len().max(1)) })?;
+    // SAFETY: the block has room for all of `bytes`, and nothing else has it.
+    unsafe {
+        block
+            .cast::<u8>()
+            .as_ptr()
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+    }
+    Some(block)
+}
+
+/// An array of texts that the caller frees with `free`, each text and the array;
+/// `None` where there is no memory.
+pub(crate) fn texts(texts: &[&str]) -> Option<NonNull<c_void>> {
+    let mut addresses = Vec::with_capacity(texts.len() * size_of::<usize>());
+    for text in texts {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0);
+        let address = copy(&bytes)?.as_ptr().expose_provenance();
+        addresses.extend_from_slice(&address.to_ne_bytes());
+    }
+    copy(&addresses)
+}
+
+/// Frees an array of [`texts`].
+pub(crate) fn free_texts(
+    call: &'static str,
+    array: Array<*mut c_void>,
+    count: usize,
+) -> Result<(), BackendError> {
+    if array.is_null() {
+        return Ok(());
+    }
+    for text in array.to_vec(call, "event_types", count)? {
+        // SAFETY: the C caller gives an array that the library made, whose texts
+        // come from `malloc`; null is free to be freed.
+        unsafe { libc::free(text) };
+    }
+    // SAFETY: the array comes from `malloc` too.
+    unsafe { libc::free(array.as_ptr().cast_mut().cast()) };
+    Ok(())
 }
 
 /// Frees the block at `address`; answers whether there was one.

@@ -27,6 +27,11 @@ impl Attached {
         fits.then_some(Self { start, size })
     }
 
+    /// Writes the first bytes.
+    pub(crate) fn put(&self, data: &[u8]) {
+        ExternalMemory::write(self, 0, data);
+    }
+
     /// The address of `length` bytes from `offset` on.
     fn range(&self, offset: usize, length: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(length)?;

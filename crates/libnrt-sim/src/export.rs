@@ -98,7 +98,11 @@ pub(crate) fn boundary<R: Answer>(
     let answer = match catch_unwind(AssertUnwindSafe(|| body(call))) {
         Ok(Ok(value)) => R::success(value),
         Ok(Err(error)) => {
-            log::error(&error);
+            if is_unsupported(&error) {
+                log::once(call);
+            } else {
+                log::error(&error);
+            }
             return R::failure(error.status());
         }
         Err(_) => {
@@ -137,10 +141,15 @@ pub(crate) fn failed(
     failure(call, status).because(Cause::Other(reason.into()))
 }
 
+const UNSUPPORTED: &str = "the simulator has no such device";
+
 /// What a function that is not simulated answers; its name is logged once.
 pub(crate) fn unsupported(call: &'static str) -> BackendError {
-    log::once(call);
-    failed(call, Status::FAILURE, "the simulator has no such device")
+    failed(call, Status::FAILURE, UNSUPPORTED)
+}
+
+fn is_unsupported(error: &BackendError) -> bool {
+    matches!(error.cause(), Cause::Other(text) if text == UNSUPPORTED)
 }
 
 /// Declares exported functions: the header, the version node, and each function

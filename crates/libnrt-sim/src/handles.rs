@@ -16,8 +16,11 @@ use metaneff_backend_sim::{SimModel, SimTensor, SimTensorSet};
 use metaneff_binding::{BackendError, Cause};
 use metaneff_schema::nrt::Status;
 
+use crate::api::asynchronous::Tracker;
+use crate::cc::Collective;
 use crate::export::invalid;
 use crate::pointers::Out;
+use crate::sendrecv::{Communicator, Request};
 
 /// The first handle. Small numbers are left out, for null and for mistakes.
 const FIRST: usize = 0x10_0000;
@@ -179,6 +182,8 @@ macro_rules! object {
     };
 }
 
+pub(crate) use object;
+
 /// What stands behind a `nrt_tensor_t`.
 #[derive(Debug)]
 pub(crate) struct Tensor {
@@ -245,4 +250,8 @@ pub(crate) fn forget() {
     Tensor::table().clear();
     Set::table().clear();
     Model::table().clear();
+    Tracker::table().clear();
+    Collective::table().clear();
+    Communicator::table().clear();
+    Request::table().clear();
 }

@@ -13,11 +13,19 @@ mod abi;
 mod api;
 mod blocks;
 mod buffer;
+mod cc;
 mod export;
 mod handles;
+mod locks;
 mod log;
 mod pointers;
 mod runtime;
+mod search;
+mod sendrecv;
+mod stack;
+mod streams;
+mod trace;
+mod units;
 
 pub use export::Export;
 

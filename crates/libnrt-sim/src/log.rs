@@ -91,6 +91,9 @@ pub(crate) fn called(call: &str, status: Status) {
 /// Says that a function is not simulated, the first time that it is called.
 pub(crate) fn once(call: &'static str) {
     static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    if !enabled(ERROR) {
+        return;
+    }
     let first = SAID
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -100,6 +100,14 @@ pub(crate) struct In<T>(*const T);
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    pub(crate) fn as_ptr(self) -> *const T {
+        self.0
+    }
+
     /// The `count` values that stand there.
     pub(crate) fn to_vec(
         self,
@@ -130,6 +138,13 @@ impl<T: Copy> Array<T> {
             values.push(unsafe { entry.read_unaligned() });
         }
         Ok(values)
+    }
+}
+
+impl<T> In<T> {
+    /// Whether there is nothing to read.
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use metaneff_binding::{Backend, Cause, Completion, Core, Placement};
+use metaneff_binding::{Backend, Cause, CollectiveContext, Completion, Core, Placement};
 use metaneff_schema::nrt::Status;
 
 use super::{CORE, device, load, request, run, shared, sim, start};
@@ -51,7 +51,7 @@ fn after_a_completion_status_the_outputs_are_there() {
 fn every_kind_of_call_can_fail() {
     let sim = planned(
         "load@1=fail:4; unload@1=fail:1; allocate@1=fail:4; read@1=fail:6; write@1=fail:6; \
-         copy@1=fail:6; bind@1=fail:2",
+         copy@1=fail:6; bind@1=fail:2; meet@1=fail:1200; meet@2=hang:1ms",
     );
     let status = |result: Result<(), metaneff_binding::BackendError>| result.unwrap_err().status();
     assert_eq!(status(sim.load(&request(INC)).map(drop)), Status::RESOURCE);
@@ -68,6 +68,11 @@ fn every_kind_of_call_can_fail() {
     let mut set = sim.tensor_set().unwrap();
     assert_eq!(status(sim.bind(&mut set, c"a", &tensor)), Status::INVALID);
     assert!(set.is_empty());
+    let alone = CollectiveContext::new(0, 1);
+    for wanted in [Status::EXEC_HW_ERR_COLLECTIVES, Status::TIMEOUT] {
+        assert_eq!(status(sim.barrier(alone, None)), wanted);
+    }
+    sim.barrier(alone, None).unwrap();
     // The handle is gone whatever the answer is.
     assert_eq!(status(sim.unload(model)), Status::FAILURE);
     assert_eq!(sim.live_objects().models, 0);

@@ -143,11 +143,12 @@ fn an_initialisation_that_cannot_be_is_refused() {
     );
     let lnc = Sim::builder().virtual_core_size(2);
     assert_eq!(status(runtime.init(Framework::MXNET, lnc)), Status::INVALID);
-    let faulty = Sim::builder().faults("init@1=fail:4".parse().unwrap());
-    assert_eq!(
-        status(runtime.init(Framework::MXNET, faulty)),
-        Status::RESOURCE
-    );
+    // The two with a known framework have been counted.
+    let plan = "init@3=fail:4; init@4=hang:1ms; init@4=delay:9s; init@5=hang; init@1=fail:1";
+    let faulty = Sim::builder().faults(plan.parse().unwrap());
+    for want in [Status::RESOURCE, Status::TIMEOUT, Status::TIMEOUT] {
+        assert_eq!(status(runtime.init(Framework::MXNET, faulty.clone())), want);
+    }
     assert_eq!(runtime.state(), State::Start);
     runtime.init(Framework::MXNET, Sim::builder()).unwrap();
     let again = runtime.init(Framework::MXNET, Sim::builder());

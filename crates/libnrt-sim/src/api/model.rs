@@ -1,6 +1,9 @@
 //! Loading, unloading and describing models.
 
-use metaneff_binding::{Backend as _, BackendError, CollectiveContext, LoadRequest, TensorInfo};
+use metaneff_backend_sim::SimModel;
+use metaneff_binding::{
+    Backend as _, BackendError, CollectiveContext, Core, LoadRequest, TensorInfo,
+};
 use metaneff_schema::nrt::Status;
 
 use crate::api::lifecycle::copy_out;
@@ -9,6 +12,8 @@ use crate::export::{export, failure, invalid};
 use crate::handles::{Handle, Model};
 use crate::pointers::{Bytes, Out};
 use crate::runtime;
+use crate::stack;
+use crate::trace::Kind;
 
 /// What the caller asks for beside the NEFF.
 struct Wanted {
@@ -41,6 +46,9 @@ export! {
     /// Unloads a model. Executions of it that take place end first, on their own.
     fn nrt_unload(call; model: Handle<Model>) -> Status {
         let runtime = runtime::current(call)?;
+        // What is queued goes first.
+        model.get(call, "model")?;
+        runtime.settle();
         let model = model.take(call, "model")?;
         runtime.sim.unload(model.model.clone())?;
         Ok(Status::SUCCESS)
@@ -145,7 +153,26 @@ fn load(
                 invalid(call, "vnc_count", format!("{count} is no number of cores"))
             })?),
         };
-    let loaded = runtime::roomy(|| runtime.sim.load_on(&request, cores))?;
+    let describe = |loaded: &Result<SimModel, BackendError>| match loaded {
+        Ok(model) => {
+            let name = model.name().to_owned();
+            (
+                model.core().index(),
+                runtime::identity(model.id()),
+                name,
+                neff.len(),
+            )
+        }
+        Err(_) => {
+            let core = request.core.map_or(0, Core::index);
+            (core, 0, String::new(), neff.len())
+        }
+    };
+    let loaded = runtime
+        .recorder
+        .span(Kind::Load, describe, runtime::outcome_of, || {
+            stack::roomy(|| runtime.sim.load_on(&request, cores))
+        })?;
     place.set(Handle::new(Model { model: loaded }));
     Ok(Status::SUCCESS)
 }

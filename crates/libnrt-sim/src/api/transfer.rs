@@ -22,7 +22,8 @@ export! {
         let runtime = runtime::current(call)?;
         let tensor = tensor.get(call, "tensor")?;
         let mut buf = buf;
-        runtime.sim.read(&tensor.tensor, offset, buf.slice(call, "buf", size)?)?;
+        runtime.settle();
+        runtime.read(&tensor.tensor, offset, buf.slice(call, "buf", size)?)?;
         Ok(Status::SUCCESS)
     }
 
@@ -32,32 +33,40 @@ export! {
     ) -> Status {
         let runtime = runtime::current(call)?;
         let tensor = tensor.get(call, "tensor")?;
-        runtime.sim.write(&tensor.tensor, offset, buf.slice(call, "buf", size)?)?;
+        runtime.settle();
+        runtime.write(&tensor.tensor, offset, buf.slice(call, "buf", size)?)?;
         Ok(Status::SUCCESS)
     }
 
     /// Reads from several tensors. All is checked before the first byte moves.
     fn nrt_tensor_read_batch(
-        call; batches: Array<Batch>, num_batches: u64, _unchecked: bool,
+        call; batches: Array<Batch>, num_batches: u64, unchecked: bool,
     ) -> Status {
         let runtime = runtime::current(call)?;
+        if !unchecked {
+            runtime.settle();
+        }
         for (tensor, op) in operations(call, batches, num_batches)? {
             let mut buffer = BytesMut::new(op.buffer);
             let (offset, size) = range(call, &op)?;
-            runtime.sim.read(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
+            runtime.read(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
         }
         Ok(Status::SUCCESS)
     }
 
     /// Writes to several tensors. All is checked before the first byte moves.
     fn nrt_tensor_write_batch(
-        call; batches: Array<Batch>, num_batches: u64, _unchecked: bool,
+        call; batches: Array<Batch>, num_batches: u64, unchecked: bool,
     ) -> Status {
         let runtime = runtime::current(call)?;
+        if !unchecked {
+            runtime.settle();
+        }
         for (tensor, op) in operations(call, batches, num_batches)? {
             let mut buffer = BytesMut::new(op.buffer);
             let (offset, size) = range(call, &op)?;
-            runtime.sim.write(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
+            runtime.settle();
+        runtime.write(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
         }
         Ok(Status::SUCCESS)
     }
@@ -70,6 +79,7 @@ export! {
         let runtime = runtime::current(call)?;
         let source = src.get(call, "src")?;
         let target = dst.get(call, "dst")?;
+        runtime.settle();
         runtime.sim.copy(&source.tensor, src_offset, &target.tensor, dst_offset, size)?;
         Ok(Status::SUCCESS)
     }
@@ -83,6 +93,7 @@ export! {
         let offset = usize::try_from(offset)
             .map_err(|_| invalid(call, "offset", format!("{offset} exceeds any memory")))?;
         let [byte, ..] = value.to_le_bytes();
+        runtime.settle();
         runtime.sim.fill(&tensor.tensor, offset, byte, size)?;
         Ok(Status::SUCCESS)
     }
@@ -93,7 +104,6 @@ pub(crate) mod experimental {
 
     use super::{Bytes, BytesMut, Status, export, runtime};
     use crate::api::tensor;
-    use metaneff_binding::Backend as _;
 
     export! {
         header "nrt_experimental.h", node "NRT_2.0.0";
@@ -104,7 +114,8 @@ pub(crate) mod experimental {
             let address = dest.address(call, "dest")?.addr().get();
             let data = src.slice(call, "src", size)?;
             let (tensor, offset) = tensor::at(call, address, size)?;
-            runtime.sim.write(&tensor, offset, data)?;
+            runtime.settle();
+            runtime.write(&tensor, offset, data)?;
             Ok(Status::SUCCESS)
         }
     }
