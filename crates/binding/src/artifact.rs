@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use metaneff_schema::metaneff::MetaNeff;
 use metaneff_schema::neff::{Neff, NeffError, ParseOptions};
+use metaneff_schema::script::{ScriptArchive, ScriptError, ScriptModel};
 use metaneff_schema::{DecodeError, Document, EditError};
 
 use crate::contract::{Contract, ContractError, ContractOptions, Finding, JoinError, Slot};
@@ -58,9 +59,18 @@ pub enum ArtifactError {
     /// The metaneff cannot be edited as asked.
     #[error(transparent)]
     Edit(#[from] EditError),
+    /// The file is no saved TorchScript module with a compiled model.
+    #[error(transparent)]
+    Script(Box<ScriptError>),
     /// The contract was made without a metaneff, so there is nothing to edit.
     #[error("the contract was made without a metaneff, which could be edited")]
     NoMetaneff,
+}
+
+impl From<ScriptError> for ArtifactError {
+    fn from(error: ScriptError) -> Self {
+        Self::Script(Box::new(error))
+    }
 }
 
 impl Artifact {
@@ -132,6 +142,40 @@ impl Artifact {
             contract,
             document: Some(document),
         })
+    }
+
+    /// Takes a compiled model out of a saved TorchScript file.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_script(
+        model: &ScriptModel,
+        options: &ContractOptions,
+    ) -> Result<Self, ArtifactError> {
+        Self::from_bytes_with(model.neff.clone(), model.metaneff.clone(), options)
+    }
+
+    /// Reads the compiled models of a saved TorchScript file (`.pt`), each with
+    /// its name; see [`ScriptArchive`]. torch is not needed.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::Script`] if the file is none, or holds no model; else as
+    /// [`open`](Self::open).
+    pub fn open_script(
+        path: impl AsRef<Path>,
+        options: &ContractOptions,
+    ) -> Result<Vec<(String, Self)>, ArtifactError> {
+        let archive = ScriptArchive::open(path)?;
+        if archive.models().is_empty() {
+            return Err(ScriptError::NoModel.into());
+        }
+        let artifacts = archive.models().iter().map(|model| {
+            let artifact = Self::from_script(model, options)?;
+            Ok((model.name.clone(), artifact))
+        });
+        artifacts.collect()
     }
 
     /// Puts a contract beside a NEFF that is not looked into: one that only the

@@ -4,11 +4,15 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::artifact::ArtifactError;
+use crate::buckets::{BucketError, RouteError};
 use crate::checkpoint::CheckpointError;
 use crate::contract::{ContractError, LookupError, ValidateError};
 use crate::device::{DeviceError, ReadError};
+#[cfg(feature = "tokio")]
+use crate::engine::{EngineError, ServeError, ShutdownError};
 use crate::error::BackendError;
 use crate::model::{LoadError, UnloadError, WeightsError};
+use crate::parallel::SpmdError;
 use crate::session::{
     BatchError, BindError, ExecuteError, NumericalError, OutputError, SessionError, StatesError,
 };
@@ -152,6 +156,27 @@ pub enum Error {
     /// The inputs of a launch were refused.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A call on all ranks failed.
+    #[error(transparent)]
+    Spmd(#[from] SpmdError),
+    /// An engine cannot be made.
+    #[cfg(feature = "tokio")]
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A request was not served.
+    #[cfg(feature = "tokio")]
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// An engine was not finished in time.
+    #[cfg(feature = "tokio")]
+    #[error(transparent)]
+    Shutdown(#[from] ShutdownError),
+    /// A bucket was not added.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// No bucket takes a call.
+    #[error(transparent)]
+    Route(#[from] RouteError),
     /// A batch was not executed.
     #[error(transparent)]
     Batch(Box<BatchError>),

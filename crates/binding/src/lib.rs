@@ -108,19 +108,26 @@
 
 mod artifact;
 mod backend;
+mod buckets;
 mod checkpoint;
 mod contract;
 mod device;
 mod dtype;
 mod element;
+#[cfg(feature = "tokio")]
+mod engine;
 mod erased;
 mod error;
 mod failure;
+mod load;
 mod model;
+mod observe;
 mod owned;
+mod parallel;
 mod runtime;
 mod session;
 mod shape;
+mod sync;
 mod tensor;
 pub mod testing;
 
@@ -129,6 +136,7 @@ pub use backend::{
     Backend, BackendInfo, CollectiveContext, Completion, Core, LoadRequest, MemoryStats, Placement,
     Side, TensorInfo, Transfers,
 };
+pub use buckets::{BucketError, BucketFailed, Buckets, Named, NamedShapes, RouteError};
 pub use checkpoint::{Checkpoint, CheckpointError, HeaderError};
 pub use contract::{
     Contract, ContractError, ContractId, ContractOptions, Finding, JoinError, JoinMismatch,
@@ -138,11 +146,25 @@ pub use contract::{
 pub use device::{DeviceError, DeviceTensor, ReadError, TensorView};
 pub use dtype::{DType, UnknownDataType};
 pub use element::Element;
+#[cfg(feature = "tokio")]
+pub use engine::{
+    Engine, EngineError, EngineOptions, EngineStats, Pending, Request, Response, ServeError,
+    ShutdownError, Unserved, off_thread,
+};
 pub use erased::{AnyBackend, AnyHandle, DynBackend, DynHandle};
 pub use error::{BackendError, Cause};
 pub use failure::{Error, Rejected};
+pub use load::{DeferredModel, LoadState, Loading, Unloaded, Waited};
 pub use model::{
     CheckpointSummary, LoadError, Missing, MissingSlots, Model, UnloadError, WeightsError,
+};
+pub use observe::{
+    Call, CallReport, Event, LoadedModel, Observed, ObservedModel, ObservedTensor, Recorder,
+    RunReport, SlotReport,
+};
+pub use parallel::{
+    Pooled, RankError, RankOutcome, Replicas, SessionPool, SpmdCompleted, SpmdError, SpmdExecuted,
+    SpmdFailed, SpmdInputs, SpmdModel, SpmdOptions, SpmdOutputs, SpmdSession, SpmdStates,
 };
 pub use runtime::{LoadOptions, Runtime, SharedRuntime};
 pub use session::{

@@ -20,5 +20,8 @@ fn misuses_do_not_compile() {
         .stdout;
     if version.starts_with(COMPILER.as_bytes()) {
         cases.compile_fail("tests/ui/reject/*.rs");
+        if cfg!(feature = "tokio") {
+            cases.compile_fail("tests/ui/reject_tokio/*.rs");
+        }
     }
 }

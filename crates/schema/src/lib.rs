@@ -4,7 +4,8 @@
 //! variable table, in a container that [`neff`] reads and writes. The
 //! *metaneff* is a protobuf that says which host tensor fills which device
 //! slot; [`metaneff`] has its messages. A metaneff may carry the graph that was
-//! compiled, an `HloModuleProto` of [`xla`].
+//! compiled, an `HloModuleProto` of [`xla`]. [`script`] takes both out of a saved
+//! TorchScript file.
 //!
 //! Everything here is about bytes: a message that decodes is still untrusted.
 //! `metaneff-binding` turns it into a checked contract, `metaneff-hlo` into a
@@ -18,6 +19,7 @@ mod decode;
 mod document;
 pub mod neff;
 pub mod nrt;
+pub mod script;
 mod wire;
 
 pub use compose::MetaNeffBuilder;

@@ -1,11 +1,12 @@
 //! Loaded models and their weights.
 
+mod versioned;
 mod weights;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::artifact::Artifact;
 use crate::backend::{Backend, Core, LoadRequest, Placement};
@@ -19,6 +20,7 @@ use crate::owned::Owned;
 use crate::runtime::LoadOptions;
 use crate::session::{Session, SessionError};
 use crate::tensor::{Tensor, Validated};
+use versioned::Versioned;
 pub(crate) use weights::Weights;
 pub use weights::{CheckpointSummary, WeightsError};
 
@@ -38,8 +40,7 @@ pub(crate) struct ModelInner<B: Backend> {
     contract: Contract,
     core: Core,
     plan: Plan,
-    weights: Mutex<Arc<Weights<B>>>,
-    epoch: AtomicU64,
+    weights: Versioned<Weights<B>>,
     backend: Arc<B>,
 }
 
@@ -125,8 +126,7 @@ impl<B: Backend> ModelInner<B> {
             contract,
             core: options.core.unwrap_or(Core::new(0)),
             plan,
-            weights: Mutex::new(Arc::new(weights)),
-            epoch: AtomicU64::new(0),
+            weights: Versioned::new(weights),
             backend: Arc::clone(backend),
         };
         model.core = backend.model_core(model.handle())?;
@@ -169,32 +169,9 @@ impl<B: Backend> ModelInner<B> {
         &self.backend
     }
 
-    /// Changes with every replacement of the weights.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
-    /// The weights of now, with their epoch.
-    pub(crate) fn weights(&self) -> (Arc<Weights<B>>, u64) {
-        let weights = self.lock();
-        (Arc::clone(&weights), self.epoch())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Arc<Weights<B>>> {
-        // The guarded value is replaced whole, so a panic elsewhere leaves it sound.
-        self.weights.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts the weights that `next` makes of those of now in their place.
-    fn replace(&self, next: impl FnOnce(&Weights<B>) -> Weights<B>) {
-        let old = {
-            let mut current = self.lock();
-            let next = Arc::new(next(&current));
-            self.epoch.fetch_add(1, Ordering::Release);
-            std::mem::replace(&mut *current, next)
-        };
-        // Freed outside of the lock, unless a session still binds it.
-        drop(old);
+    /// The weights, which are replaced whole.
+    pub(crate) fn weights(&self) -> &Versioned<Weights<B>> {
+        &self.weights
     }
 
     /// Allocates the buffer of an input slot.
@@ -346,6 +323,25 @@ pub enum LoadError {
     /// The loaded model's tensors are not the contract's; it was unloaded again.
     #[error(transparent)]
     Mismatch(#[from] JoinError),
+    /// The weights that belong to the load were not read or not taken; the model
+    /// was unloaded again.
+    #[error("the weights were not loaded: {detail}")]
+    Weights {
+        /// The checkpoint's error.
+        detail: String,
+    },
+    /// The load goes on after the time that the caller would wait.
+    #[error("the model was not loaded within {limit:?}")]
+    Deadline {
+        /// The time.
+        limit: Duration,
+    },
+    /// There is no thread to load on.
+    #[error("no thread could load the model: {detail}")]
+    Thread {
+        /// The reason.
+        detail: String,
+    },
 }
 
 /// Why a model was not unloaded.

@@ -38,6 +38,9 @@ impl<B: Backend> Weights<B> {
     }
 }
 
+/// Uploaded weights that no session binds yet.
+pub(crate) struct Staged<B: Backend>(Vec<(usize, Resident<B>)>);
+
 /// What a checkpoint gave to a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -74,7 +77,9 @@ impl<B: Backend> Model<'_, B> {
     ) -> Result<(), Rejected<Vec<Tensor<Validated<'a>>>, WeightsError>> {
         match self.upload_all(&tensors) {
             Ok(uploaded) => {
-                self.inner.replace(|weights| weights.with(uploaded));
+                self.inner
+                    .weights()
+                    .replace(|weights| weights.with(uploaded));
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(tensors, reason)),
@@ -128,7 +133,9 @@ impl<B: Backend> Model<'_, B> {
         let uploaded = self.given(&tensors).and_then(|given| self.upload(&given));
         match uploaded {
             Ok(uploaded) => {
-                self.inner.replace(|weights| weights.with(uploaded));
+                self.inner
+                    .weights()
+                    .replace(|weights| weights.with(uploaded));
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(tensors, reason)),
@@ -180,7 +187,9 @@ impl<B: Backend> Model<'_, B> {
             summary.bytes += slot.byte_size() as u64;
             uploaded.extend(tensors);
         }
-        self.inner.replace(|weights| weights.with(uploaded));
+        self.inner
+            .weights()
+            .replace(|weights| weights.with(uploaded));
         Ok(summary)
     }
 
@@ -202,7 +211,7 @@ impl<B: Backend> Model<'_, B> {
                 found: other.core(),
             });
         }
-        let (theirs, _) = other.inner.weights();
+        let (theirs, _) = other.inner.weights().get();
         let mut shared = Vec::new();
         let mut missing = Vec::new();
         for slot in self.contract().inputs() {
@@ -231,8 +240,23 @@ impl<B: Backend> Model<'_, B> {
         if !missing.is_empty() {
             return Err(WeightsError::Missing(MissingSlots { slots: missing }));
         }
-        self.inner.replace(|weights| weights.with(shared));
+        self.inner.weights().replace(|weights| weights.with(shared));
         Ok(())
+    }
+
+    /// Uploads all weights, to be put in place later.
+    pub(crate) fn stage_weights(
+        &self,
+        tensors: &[Tensor<Validated<'_>>],
+    ) -> Result<Staged<B>, WeightsError> {
+        self.upload_all(tensors).map(Staged)
+    }
+
+    /// Puts uploaded weights in place.
+    pub(crate) fn commit_weights(&self, staged: Staged<B>) {
+        self.inner
+            .weights()
+            .replace(|weights| weights.with(staged.0));
     }
 
     /// The given weights by ordinal, each once and each a resident weight.

@@ -540,6 +540,15 @@ pub enum BatchError {
         /// Its name.
         name: String,
     },
+    /// There is no replica to execute on.
+    #[error("there are no replicas")]
+    NoReplicas,
+    /// A thread for a replica cannot be started.
+    #[error("no thread could execute a part of the batch: {detail}")]
+    Thread {
+        /// The reason.
+        detail: String,
+    },
     /// The inputs of a launch were refused.
     #[error(transparent)]
     Bind(#[from] BindError),

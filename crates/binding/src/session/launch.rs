@@ -90,7 +90,7 @@ fn check_core<B: Backend>(
 impl<'rt, B: Backend> Session<'rt, B> {
     /// Checks the arguments, then writes and binds them in the order of their
     /// slots.
-    pub(super) fn prepare<A: Arguments<'rt, B>>(&mut self, arguments: &A) -> Result<(), BindError> {
+    pub(crate) fn prepare<A: Arguments<'rt, B>>(&mut self, arguments: &A) -> Result<(), BindError> {
         self.refresh_weights();
         self.assign(arguments)?;
         for ordinal in 0..self.filled.len() {
@@ -106,9 +106,9 @@ impl<'rt, B: Backend> Session<'rt, B> {
 
     /// Takes the model's newest weights over.
     fn refresh_weights(&mut self) {
-        let model = self.model.inner();
-        if self.weights_epoch != model.epoch() {
-            (self.weights, self.weights_epoch) = model.weights();
+        let weights = self.model.inner().weights();
+        if self.weights_epoch != weights.epoch() {
+            (self.weights, self.weights_epoch) = weights.get();
             self.note_missing_weights();
         }
     }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 pub use arguments::{Argument, ArgumentRef, Arguments, AsArgument};
 pub use batch::{BatchError, BatchOutputs, ExecutedBatch};
+pub(crate) use batch::{Rows, Spread};
 pub use outputs::{OutputError, Outputs};
 pub use ready::{Completed, ExecuteError, Executed, Failed, NumericalError, Ready};
 pub use states::{States, StatesError};
@@ -148,7 +149,7 @@ impl<'rt, B: Backend> Session<'rt, B> {
             .iter()
             .map(allocate)
             .collect::<Result<_, _>>()?;
-        let (weights, weights_epoch) = inner.weights();
+        let (weights, weights_epoch) = inner.weights().get();
         let mut session = Self {
             inputs,
             outputs,
@@ -202,6 +203,22 @@ impl<'rt, B: Backend> Session<'rt, B> {
             Ok(()) => Ok(Ready::new(self, arguments)),
             Err(reason) => Err(Rejected::new(arguments, reason)),
         }
+    }
+
+    /// A launch whose arguments [`prepare`](Self::prepare) has written and bound
+    /// as the last thing that it did.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn prepared<A: Arguments<'rt, B>>(
+        &mut self,
+        arguments: A,
+    ) -> Ready<'_, 'rt, B, A> {
+        Ready::new(self, arguments)
+    }
+
+    /// The outputs of the last launch, which gave these states.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn outputs(&mut self, states: &States<'rt, B>) -> Outputs<'_, 'rt, B> {
+        Outputs::new(self, states)
     }
 
     /// Moves a host tensor to the device, for inputs that several launches share.

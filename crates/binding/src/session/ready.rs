@@ -130,6 +130,14 @@ impl<'s, 'rt, B: Backend> Executed<'s, 'rt, B> {
     }
 }
 
+#[cfg(feature = "tokio")]
+impl<'rt, B: Backend> Executed<'_, 'rt, B> {
+    /// The states alone; the outputs stay in the session.
+    pub(crate) fn into_states(self) -> (States<'rt, B>, Completion) {
+        (self.states, self.completion)
+    }
+}
+
 impl<B: Backend> fmt::Debug for Executed<'_, '_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executed")

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Session;
-use crate::backend::Backend;
+use crate::backend::{Backend, Core};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::contract::{Contract, ContractId, Holder, LookupError, Ordinal, Role, Slot, SlotKey};
 use crate::device::{DeviceTensor, TensorView};
@@ -51,6 +51,13 @@ impl<'rt, B: Backend> States<'rt, B> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The core that they are on, `None` where they have no buffers.
+    #[must_use]
+    pub fn core(&self) -> Option<Core> {
+        let mut tensors = self.set.as_ref()?.tensors.iter().flatten();
+        tensors.next().map(DeviceTensor::core)
     }
 
     /// The contract that they belong to, `None` where there are none.
@@ -237,6 +244,79 @@ impl<'rt, B: Backend> Session<'rt, B> {
         Ok(states)
     }
 
+    /// Takes over the states of another contract, by checkpoint key, without a
+    /// copy: those of the same network compiled for another length.
+    ///
+    /// # Errors
+    ///
+    /// [`StatesError`], with the states: [`StatesError::Unlike`] if a state is not
+    /// in both, or differs in element type, shape or core;
+    /// [`StatesError::Shown`] while an output still shows one.
+    pub fn adopt_states(
+        &self,
+        states: States<'rt, B>,
+    ) -> Result<States<'rt, B>, Rejected<States<'rt, B>, StatesError>> {
+        let contract = self.contract();
+        let own = contract.id();
+        let Some(set) = states.set else {
+            let slots = self.model().inner().plan().states.len();
+            return match slots {
+                0 => Ok(states),
+                _ => Err(Rejected::new(states, StatesError::Empty)),
+            };
+        };
+        if set.contract.id() == own {
+            return Ok(States { set: Some(set) });
+        }
+        let order = match self.matching(&set) {
+            Ok(order) => order,
+            Err(reason) => return Err(Rejected::new(States { set: Some(set) }, reason)),
+        };
+        match Arc::try_unwrap(set) {
+            Ok(mut set) => {
+                let tensors = order.into_iter().map(|from| set.tensors[from].take());
+                Ok(States {
+                    set: Some(Arc::new(StateSet {
+                        contract: contract.clone(),
+                        tensors: tensors.collect(),
+                        backend: set.backend,
+                    })),
+                })
+            }
+            Err(set) => Err(Rejected::new(States { set: Some(set) }, StatesError::Shown)),
+        }
+    }
+
+    /// For each of this contract's states, the position of its twin.
+    fn matching(&self, set: &StateSet<'rt, B>) -> Result<Vec<usize>, StatesError> {
+        let contract = self.contract();
+        let unlike = |slot: &Slot, found: Option<&Slot>| StatesError::Unlike {
+            slot: slot.to_string(),
+            found: found.map_or("no state of the same key".to_owned(), Slot::to_string),
+        };
+        let mut order = Vec::new();
+        let states = contract.inputs().iter();
+        for slot in states.filter(|slot| slot.holder() == Holder::States) {
+            let twin = set.slots().enumerate().find(|(_, twin)| {
+                twin.checkpoint_key().is_some() && twin.checkpoint_key() == slot.checkpoint_key()
+            });
+            let Some((position, twin)) = twin else {
+                return Err(unlike(slot, None));
+            };
+            let here = set.tensors[position]
+                .as_ref()
+                .is_none_or(|tensor| tensor.core() == self.model().core());
+            if !here || twin.dtype() != slot.dtype() || twin.shape() != slot.shape() {
+                return Err(unlike(slot, Some(twin)));
+            }
+            order.push(position);
+        }
+        match set.slots().enumerate().find(|(i, _)| !order.contains(i)) {
+            Some((_, slot)) => Err(unlike(slot, None)),
+            None => Ok(order),
+        }
+    }
+
     fn try_states(&self, tensors: &[Tensor<Validated<'_>>]) -> Result<States<'rt, B>, StatesError> {
         let contract = self.model().contract();
         let mut given = vec![false; contract.inputs().len()];
@@ -305,6 +385,18 @@ pub enum StatesError {
         /// The tensor's shape.
         found: Shape,
     },
+    /// A state of another contract has no place here, or a state here has none
+    /// there.
+    #[error("{slot} cannot be taken over: {found}")]
+    Unlike {
+        /// The state.
+        slot: String,
+        /// What stands in its place.
+        found: String,
+    },
+    /// An output of an earlier launch still shows a state.
+    #[error("outputs of an earlier launch still show the states")]
+    Shown,
     /// Two tensors were given for one slot.
     #[error("state {ordinal} `{name}` was given twice")]
     Duplicate {
