@@ -30,6 +30,7 @@ mod console;
 mod devices;
 mod edit;
 mod exit;
+mod extract;
 mod files;
 mod inspect;
 mod neuronx_cc;
@@ -80,6 +81,8 @@ enum Verb {
     Pack(pack::Args),
     /// Make a folder of a NEFF.
     Unpack(unpack::Args),
+    /// Take the compiled models out of a `.pt` archive.
+    Extract(extract::Args),
     /// Say which cores the chosen backend sees.
     Devices(devices::Args),
     /// Print a script that completes this command in a shell.
@@ -130,6 +133,7 @@ pub fn main() -> ExitCode {
         Verb::Edit(args) => edit::run(&console, &args),
         Verb::Pack(args) => pack::run(&console, &args),
         Verb::Unpack(args) => unpack::run(&console, &args),
+        Verb::Extract(args) => extract::run(&console, &args),
         Verb::Devices(args) => devices::run(&console, &args),
         Verb::Completions(args) => completions::run(&console, &args),
         Verb::NeuronxCc { arguments } => neuronx_cc::run(&console, &arguments),

@@ -175,10 +175,7 @@ fn dumps_are_replayed() {
     ];
     let assert = metaneff(&folder, &run).success();
     let output = &json(&assert)["outputs"][0];
-    assert_eq!(
-        (&output["min"], &output["max"]),
-        (&3.5.into(), &3.5.into())
-    );
+    assert_eq!((&output["min"], &output["max"]), (&3.5.into(), &3.5.into()));
     // A dump of the wrong length says what is expected.
     fs::write(dump.join("input1.bin"), [0; 3]).unwrap();
     let assert = metaneff(&folder, &run).code(3);
@@ -521,15 +518,24 @@ fn archives_and_checkpoints_are_listed() {
     for (name, contents) in [
         ("m/data.pkl", b"\x80\x02N.".to_vec()),
         ("m/code/__torch__.py", b"class M: ...".to_vec()),
-        ("m/model.neff", fs::read(folder.path().join("model.neff")).unwrap()),
+        (
+            "m/model.neff",
+            fs::read(folder.path().join("model.neff")).unwrap(),
+        ),
     ] {
-        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.start_file(name, zip::write::SimpleFileOptions::default())
+            .unwrap();
         zip.write_all(&contents).unwrap();
     }
     zip.finish().unwrap();
     let assert = metaneff(&folder, &["inspect", "--json", "m.pt"]).success();
     let file = &json(&assert)["files"][0];
-    let what: Vec<_> = file["members"].as_array().unwrap().iter().map(|member| &member["what"]).collect();
+    let what: Vec<_> = file["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|member| &member["what"])
+        .collect();
     assert_eq!(what, ["pickle", "TorchScript code", "NEFF"]);
 
     let header = r#"{"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}}"#;
@@ -539,10 +545,60 @@ fn archives_and_checkpoints_are_listed() {
     fs::write(folder.path().join("w.safetensors"), &file).unwrap();
     let assert = metaneff(&folder, &["inspect", "--json", "w.safetensors"]).success();
     let tensor = &json(&assert)["files"][0]["tensors"][0];
-    assert_eq!((&tensor["dtype"], &tensor["size"]), (&"bf16".into(), &12.into()));
+    assert_eq!(
+        (&tensor["dtype"], &tensor["size"]),
+        (&"bf16".into(), &12.into())
+    );
     // Cut off: the header promises more than there is.
     fs::write(folder.path().join("w.safetensors"), &file[..file.len() - 1]).unwrap();
     metaneff(&folder, &["inspect", "w.safetensors"]).code(3);
+}
+
+/// A traced module as `torch.jit.save` pickles it: its `model` has NEFF and metaneff.
+#[test]
+fn models_are_taken_out_of_archives() {
+    use std::io::Write as _;
+    let folder = packed();
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    let text = |bytes: &[u8]| {
+        let size = u32::try_from(bytes.len()).unwrap();
+        [b"X", &size.to_le_bytes()[..], bytes].concat()
+    };
+    let pickle = [
+        b"\x80\x02c__torch__.module\nModule\n)\x81}(".to_vec(),
+        text(b"model"),
+        b"c__torch__.torch.classes.neuron\nModel\n)\x81(".to_vec(),
+        text(&read("model.neff")),
+        text(&read("model.metaneff")),
+        b"tbub.".to_vec(),
+    ]
+    .concat();
+    let mut zip = zip::ZipWriter::new(fs::File::create(folder.path().join("m.pt")).unwrap());
+    let options =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file("m/data.pkl", options).unwrap();
+    zip.write_all(&pickle).unwrap();
+    zip.finish().unwrap();
+
+    let assert = metaneff(&folder, &["inspect", "m.pt"]).success();
+    assert!(
+        stdout(&assert).contains("1 compiled model\n"),
+        "{}",
+        stdout(&assert)
+    );
+    fs::create_dir(folder.path().join("out")).unwrap();
+    metaneff(&folder, &["extract", "m.pt", "-o", "out", "--dry-run"]).success();
+    assert_eq!(fs::read_dir(folder.path().join("out")).unwrap().count(), 0);
+    metaneff(&folder, &["extract", "m.pt", "-o", "out"]).success();
+    for name in ["model.neff", "model.metaneff"] {
+        assert_eq!(read(&format!("out/{name}")), read(name));
+    }
+    let assert = metaneff(&folder, &["extract", "model.neff"]).code(3);
+    assert!(
+        stderr(&assert).contains("no zip archive"),
+        "{}",
+        stderr(&assert)
+    );
 }
 
 #[test]

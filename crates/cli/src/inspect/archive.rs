@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
+use metaneff_schema::script::{ScriptArchive, ScriptError};
 use serde_json::{Value, json};
 use zip::ZipArchive;
 
 use super::{Detail, Kind, Report, by_bytes};
-use crate::exit::Failure;
+use crate::exit::{Failure, chain};
 use crate::text::{plural, shown, size, table};
 
 pub(super) fn inspect(path: &Path, detail: Detail) -> Result<Report, Failure> {
@@ -49,12 +50,50 @@ pub(super) fn inspect(path: &Path, detail: Detail) -> Result<Report, Failure> {
     let mut text = format!("{}: zip archive, {}\n", path.display(), size(bytes));
     let _ = writeln!(text, "{}", plural(members.len(), "member"));
     let _ = write!(text, "{rows}\n{rest}");
-    let document = json!({ "size": bytes, "members": members });
+    let models = models(path, &mut text);
+    let document = json!({ "size": bytes, "members": members, "models": models });
     Ok(Report {
         document,
         text,
         failure: None,
     })
+}
+
+/// The compiled models of a TorchScript archive; none of any other zip.
+fn models(path: &Path, text: &mut String) -> Vec<Value> {
+    let script = match ScriptArchive::open(path) {
+        Ok(script) => script,
+        Err(ScriptError::NotScript { .. }) => return Vec::new(),
+        Err(error) => {
+            let _ = writeln!(text, "compiled models cannot be read: {}", chain(&error));
+            return Vec::new();
+        }
+    };
+    let models = script.models();
+    let _ = writeln!(text, "{}", plural(models.len(), "compiled model"));
+    if models.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = table(&["model", "held by", "#NEFF", "#metaneff"]);
+    let mut documents = Vec::new();
+    for model in models {
+        let kind = model.kind.to_string();
+        let sizes = (model.neff.len() as u64, model.metaneff.len() as u64);
+        rows.add_row([
+            shown(&model.name),
+            kind.clone(),
+            size(sizes.0),
+            size(sizes.1),
+        ]);
+        documents.push(json!({
+            "name": model.name,
+            "kind": kind,
+            "neff_bytes": sizes.0,
+            "metaneff_bytes": sizes.1,
+        }));
+    }
+    let _ = writeln!(text, "{rows}\n`metaneff extract` writes them to files");
+    documents
 }
 
 fn what(name: &str, first: &[u8]) -> &'static str {

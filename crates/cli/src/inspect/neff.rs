@@ -42,7 +42,10 @@ pub(super) fn inspect(path: &Path, detail: Detail) -> Result<Report, Failure> {
         Err(error) => {
             let status = error.status();
             let reason = chain(&error);
-            let _ = writeln!(text, "  refused: {reason}\n  nrt_load would answer {status}");
+            let _ = writeln!(
+                text,
+                "  refused: {reason}\n  nrt_load would answer {status}"
+            );
             document["refused"] = json!({ "reason": error.to_string(), "status": status.0 });
             let failure = Some(Failure::file(path, &error));
             return Ok(Report {
