@@ -44,7 +44,7 @@ def picture(title: str, text: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" role="img">',
         f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" rx="8" fill="#0d1117"/>',
-        '<g font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" '
+        '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" '
         'fill="#e6edf3" xml:space="preserve">',
     ]
     for number, line in enumerate(lines):
