@@ -72,6 +72,12 @@ fn packed() -> TempDir {
     folder
 }
 
+/// Elements of the first input.
+fn elements(message: &MetaNeff) -> usize {
+    let product: i64 = message.input_tensors[0].shape.iter().product();
+    usize::try_from(product).unwrap()
+}
+
 #[test]
 fn what_is_packed_fits_runs_and_unpacks() {
     let folder = packed();
@@ -147,11 +153,7 @@ fn dumps_are_replayed() {
     let folder = packed();
     let message = fs::read(folder.path().join("model.metaneff")).unwrap();
     let message = MetaNeff::decode(&*message).unwrap();
-    let elements: usize = message.input_tensors[0]
-        .shape
-        .iter()
-        .map(|dim| *dim as usize)
-        .product();
+    let elements = elements(&message);
     let dump = folder.path().join("input_dump_1_h_nn_2");
     fs::create_dir(&dump).unwrap();
     fs::write(
@@ -191,11 +193,7 @@ fn a_nan_is_told_and_a_finding_where_that_is_asked() {
     let folder = packed();
     let message =
         MetaNeff::decode(&*fs::read(folder.path().join("model.metaneff")).unwrap()).unwrap();
-    let elements: usize = message.input_tensors[0]
-        .shape
-        .iter()
-        .map(|dim| *dim as usize)
-        .product();
+    let elements = elements(&message);
     let nan = f32::NAN.to_le_bytes().repeat(elements);
     fs::write(folder.path().join("nan.bin"), nan).unwrap();
     let run = [

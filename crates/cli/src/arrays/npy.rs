@@ -143,6 +143,11 @@ fn start(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 /// computed with them.
 fn check_shape(start: &[u8], limit: u64) -> io::Result<()> {
     let text = String::from_utf8_lossy(start);
+    // Records nest, plain arrays do not; a parser may recurse as deep as a text nests.
+    let nested = |open: char| text.matches(open).count() > 1;
+    if text.contains('[') || nested('(') || nested('{') {
+        return Err(invalid("records are no array".to_owned()));
+    }
     let dims = text.split_once("'shape'").and_then(|(_, rest)| {
         let (_, rest) = rest.split_once('(')?;
         Some(rest.split_once(')')?.0)
@@ -190,6 +195,8 @@ fn invalid(text: String) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn file(description: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -233,6 +240,40 @@ mod tests {
         assert_eq!(&*array.bytes, [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
         let big = file(">i4", "False", "(1,)", &[0, 0, 1, 2]);
         assert_eq!(&*read(&*big, 1 << 20).unwrap().bytes, [2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn headers_that_nest_are_refused_before_they_are_parsed() {
+        for open in ["[", "(", "{"] {
+            let deep = format!("{{'shape': (1,), 'descr': {}", open.repeat(60_000));
+            let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+            bytes.extend_from_slice(&u16::try_from(deep.len()).unwrap().to_le_bytes());
+            bytes.extend_from_slice(deep.as_bytes());
+            let error = read(&*bytes, 1 << 20).unwrap_err();
+            assert!(error.to_string().contains("no array"), "{error}");
+        }
+    }
+
+    proptest! {
+        /// Whatever one byte becomes, and wherever the file ends, there is an answer.
+        #[test]
+        fn damaged_files_end_in_an_answer(at in 0_usize..160, byte in any::<u8>(), end in 0_usize..160) {
+            let mut bytes = header(DType::F32, &[2, 4]);
+            bytes.extend_from_slice(&[1; 32]);
+            if let Some(found) = bytes.get_mut(at) {
+                *found = byte;
+            }
+            bytes.truncate(end.max(at));
+            if let Ok(array) = read(&*bytes, bytes.len() as u64) {
+                let size = match array.elements {
+                    Elements::Of(dtype) => dtype.size(),
+                    Elements::Opaque(size) => size,
+                    Elements::Raw => 1,
+                };
+                let elements: usize = array.shape.iter().product();
+                prop_assert_eq!(array.bytes.len(), elements * size);
+            }
+        }
     }
 
     #[test]

@@ -334,6 +334,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn inputs_are_filled_and_outputs_read() {
+        let finding = |side| Finding::GraphDType {
+            side,
+            ordinal: 0,
+            name: "x".to_owned(),
+            stored: DType::F32,
+            graph: "S32".to_owned(),
+            same_size: true,
+        };
+        assert_eq!(
+            of_finding(&finding(Side::Input)).1,
+            "this slot would be filled with f32 and read as S32: 1.0 would become 1065353216"
+        );
+        assert_eq!(
+            of_finding(&finding(Side::Output)).1,
+            "the program writes S32, which the host would take for f32"
+        );
+    }
+
+    #[test]
     fn the_examples_are_true() {
         let says = |stored, read, value: String| {
             let text = example(stored, read);
