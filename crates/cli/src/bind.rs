@@ -63,6 +63,32 @@ pub(crate) struct Bindings {
     pub(crate) inputs: Vec<Tensor<Validated<'static>>>,
     pub(crate) states: Vec<Tensor<Validated<'static>>>,
     pub(crate) weights: Vec<Tensor<Validated<'static>>>,
+    /// Arrays of `--weights` that are called like no slot.
+    unused: Vec<String>,
+}
+
+impl Bindings {
+    /// What a person may want to know of arrays that were left out.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let shown: Vec<_> = self
+            .unused
+            .iter()
+            .take(3)
+            .map(|name| crate::text::shown(name))
+            .collect();
+        let more = if self.unused.len() > shown.len() {
+            ", …"
+        } else {
+            ""
+        };
+        (!shown.is_empty()).then(|| {
+            let number = crate::text::plural(self.unused.len(), "array");
+            format!(
+                "note: {number} of --weights called like no slot: {}{more}",
+                shown.join(", ")
+            )
+        })
+    }
 }
 
 impl BindArgs {
@@ -117,13 +143,13 @@ impl BindArgs {
     /// Finds, reads and validates a tensor for every slot.
     pub(crate) fn bindings(&self, contract: &Contract) -> Result<Bindings, Failure> {
         let mut given: BTreeMap<usize, Entry> = BTreeMap::new();
+        let mut bindings = Bindings::default();
         if let Some(path) = &self.weights {
-            self.add_weights(path, contract, &mut given)?;
+            bindings.unused = self.add_weights(path, contract, &mut given)?;
         }
         for text in &self.inputs {
             add_input(text, contract, &mut given)?;
         }
-        let mut bindings = Bindings::default();
         let mut missing = Vec::new();
         for slot in contract.inputs() {
             let tensor = match given.get(&slot.ordinal().index()) {
@@ -167,7 +193,7 @@ impl BindArgs {
         path: &Path,
         contract: &Contract,
         given: &mut BTreeMap<usize, Entry>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<String>, Failure> {
         let shard = path.join(format!("tp{}_sharded_checkpoint.safetensors", self.rank));
         let source = Source::open(if shard.exists() { &shard } else { path })?;
         match source {
@@ -176,12 +202,16 @@ impl BindArgs {
                 path.display()
             ))),
             Source::Many(entries) => {
+                let mut unused = Vec::new();
                 for (name, entry) in entries {
-                    if let Some(slot) = find(contract, &name) {
-                        given.insert(slot.ordinal().index(), entry);
+                    match contract.slot(name.as_str()) {
+                        Ok(slot) => {
+                            given.insert(slot.ordinal().index(), entry);
+                        }
+                        Err(_) => unused.push(name),
                     }
                 }
-                Ok(())
+                Ok(unused)
             }
         }
     }

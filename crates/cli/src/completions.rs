@@ -1,6 +1,7 @@
 //! `metaneff completions`: what a shell completes.
 
 use clap_complete::Shell;
+use serde_json::json;
 
 use crate::Outcome;
 use crate::console::Console;
@@ -23,6 +24,11 @@ pub(crate) struct Args {
 pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::command(), "metaneff", &mut script);
-    console.say(&String::from_utf8_lossy(&script))?;
+    let script = String::from_utf8_lossy(&script);
+    if console.json() {
+        console.document(&json!({ "shell": args.shell.to_string(), "script": script }))?;
+    } else {
+        console.say(&script)?;
+    }
     Ok(Exit::Fine)
 }

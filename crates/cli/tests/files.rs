@@ -110,6 +110,10 @@ fn what_is_packed_fits_runs_and_unpacks() {
         &[&same[..], &["--rtol", "0", "--atol", "0"]].concat(),
     )
     .success();
+    // An array that no slot is called like is left out and told.
+    let weights = ["run", "model.neff", "--random", "1", "-w", "first.npz"];
+    let assert = metaneff(&folder, &weights).success();
+    assert!(stderr(&assert).contains("1 array of --weights called like no slot: output0"));
     let other = [
         "run",
         "model.neff",
@@ -604,6 +608,8 @@ fn every_shell_gets_a_script() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stdout(&metaneff(&folder, &["completions", shell]).success());
+        let assert = metaneff(&folder, &["completions", "--json", shell]).success();
+        assert_eq!(json(&assert)["script"], script);
         for verb in ["inspect", "check", "run", "bench", "edit", "unpack"] {
             assert!(script.contains(verb), "{shell}: {verb}");
         }

@@ -68,6 +68,9 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let artifact = args.bind.artifact()?;
     let mut bindings = args.bind.bindings(artifact.contract())?;
+    if let Some(remark) = bindings.remark() {
+        console.note(&remark);
+    }
     let runtime = Runtime::new(args.backend.open()?);
     let info = runtime.info();
     let model = load(&runtime, &artifact, args.core)?;

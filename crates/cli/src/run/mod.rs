@@ -86,6 +86,9 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
     let bindings = timeline.span("read the inputs", || {
         args.bind.bindings(artifact.contract())
     })?;
+    if let Some(remark) = bindings.remark() {
+        console.note(&remark);
+    }
     let backend = timeline.span("open the backend", || args.backend.open())?;
     let runtime = Runtime::new(backend);
     let info = runtime.info();
