@@ -11,15 +11,18 @@ stood in for:
   neuronxcc     a Python package of two modules, written below, that nkipy imports at start
   nki, nkigen   left out; the suites skip what needs them
 
-  tools/client_suites.py --nkipy CHECKOUT --headers CHECKOUT/src/libnrt/include [PYTEST ARGUMENT…]
+  tools/client_suites.py --nkipy SOURCE --sdk SOURCE [--no-torch] [PYTEST ARGUMENT…]
 
-The checkouts are github.com/aws-neuron/nkipy and github.com/aws-neuron/aws-neuron-sdk. Everything
-is written below the build directory. Exit code: 0 if no test failed but those that are expected to
-fail for a reason that has nothing to do with the library, 1 otherwise.
+A SOURCE is a folder, or a git URL with an optional `@COMMIT` behind it: of
+github.com/aws-neuron/nkipy, and of github.com/aws-neuron/aws-neuron-sdk for the public headers.
+Everything is written below the build directory. The tests run as they are; what EXPECTATIONS below
+says of some of them, with reasons, is compared with what they did. Exit code: 0 if every outcome is
+the expected one, 1 otherwise, 2 if the suites could not be run.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,11 +39,27 @@ PACKAGES = [
     "setuptools", "wheel",
 ]
 
-# Test (end of its id), and why it fails without a fault of the library.
-EXPECTED_FAILURES = {
-    "test_compile_wrappers.TestCompilerWrappers.test_compile_with_invalid_output_dir":
-        "the super-user can make any folder" if os.geteuid() == 0 else None,
-}
+SUPER_USER = os.geteuid() == 0
+
+# Outcome, pattern of the test's id (class and name), reason. Every other test must pass, and
+# an entry that no test answers to is a fault of this list, but for those that say `sometimes`.
+EXPECTATIONS = [
+    ("skipped", r"^tests\.unit\.test_nki\.", "kernels in NKI need AWS's compiler or its nki package"),
+    ("skipped", r"nkigen|NkiGen", "the nkigen back end builds on AWS's LLVM fork"),
+    ("skipped", r"test_indexing_slicing_comprehensive.*TestIndexingSlicingCore",
+     "the suite skips a case whose meaning differs in HLO mode"),
+    ("xfailed", r"^tests\.unit\.test_tensor_api\..*float8", "the suite expects spike to lack 8-bit floats"),
+    ("sometimes failed", r"test_tensor_api_native_ops\.test_broadcasting.*(mod|floordiv)",
+     "on random inputs nkipy composes it of a quotient that may be rounded up to a whole number; "
+     "the same formula in NumPy differs from numpy.mod in 8 of 1,500 draws of this size"),
+] + ([
+    ("failed", r"test_compile_with_invalid_output_dir$", "the super-user can make any folder"),
+] if SUPER_USER else [])
+
+WITHOUT_TORCH = [
+    ("skipped", r"^tests\.unit\.test_tensor_api\.", "PyTorch is left out"),
+    ("failed", r"^tests\.integration\.test_write_from\.TestWriteFromTorch\.", "PyTorch is left out"),
+]
 
 # What nkipy imports of AWS's neuronxcc package. `neuronxcc.nki.compile` is absent on purpose: the
 # suites skip kernels in AWS's kernel language where it is.
@@ -74,6 +93,23 @@ def run(command, **options):
     subprocess.run(list(map(str, command)), check=True, **options)
 
 
+def fetch(source: str, name: str, work: Path, parts: list[str]) -> Path:
+    """A folder as it is, or a shallow clone of a git URL with what is needed of it."""
+    if Path(source).is_dir():
+        return Path(source).resolve()
+    url, _, commit = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
+    folder = work / "sources" / name
+    if not (folder / ".git").exists():
+        run(["git", "init", "-q", folder])
+        run(["git", "-C", folder, "remote", "add", "origin", url])
+    if parts:
+        run(["git", "-C", folder, "sparse-checkout", "set", *parts])
+    run(["git", "-C", folder, "fetch", "-q", "--depth", "1", "--filter=blob:none", "origin",
+         commit or "HEAD"])
+    run(["git", "-C", folder, "checkout", "-q", "--detach", "FETCH_HEAD"])
+    return folder
+
+
 def build_project(target: Path, profile: str) -> tuple[Path, Path]:
     """Builds the library and the stand-in; gives their paths."""
     run(["cargo", "build", "--profile", profile, "-p", "metaneff-libnrt-sim", "-p", "metaneff-cli"],
@@ -93,13 +129,13 @@ def neuron_root(work: Path, library: Path, headers: Path) -> Path:
     return root
 
 
-def environment(work: Path, nkipy: Path, root: Path, compiler: Path) -> Path:
+def environment(work: Path, nkipy: Path, root: Path, compiler: Path, torch: bool) -> Path:
     """A virtual environment with both clients; gives its interpreter."""
     folder = work / "venv"
     python = folder / "bin/python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        run([python, "-m", "pip", "install", "-q", *PACKAGES])
+    run([python, "-m", "pip", "install", "-q", *PACKAGES, *(["torch"] if torch else [])])
     site = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                           check=True, capture_output=True, text=True).stdout.strip()
     for name, text in STAND_IN.items():
@@ -112,7 +148,13 @@ def environment(work: Path, nkipy: Path, root: Path, compiler: Path) -> Path:
 
     source = work / "nkipy"
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(nkipy, source, ignore=shutil.ignore_patterns(".git", "build"))
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        # A folder that is called as the package would be taken for it.
+        top = {"nkigen"} if Path(folder) == nkipy else set()
+        return {".git", "build", *top} & set(names)
+
+    shutil.copytree(nkipy, source, ignore=left_out)
     pip = [python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation",
            "--force-reinstall"]
     path = f"{folder}/bin:{os.environ['PATH']}"
@@ -124,8 +166,8 @@ def environment(work: Path, nkipy: Path, root: Path, compiler: Path) -> Path:
     return python
 
 
-def suite(work: Path, python: Path, root: Path, arguments: list[str]) -> bool:
-    """Runs both suites, prints the counts, and says whether only expected tests failed."""
+def suite(work: Path, python: Path, root: Path, arguments: list[str]) -> Path:
+    """Runs both suites; gives their report."""
     report = work / "report.xml"
     report.unlink(missing_ok=True)
     variables = {
@@ -139,25 +181,39 @@ def suite(work: Path, python: Path, root: Path, arguments: list[str]) -> bool:
                f"--junitxml={report}", *arguments]
     print("+", " ".join(map(str, command)), flush=True)
     subprocess.run(list(map(str, command)), cwd=work / "nkipy", env=variables)
-    if not report.exists():
-        print("pytest wrote no report")
-        return False
+    return report
+
+
+def outcome_of(case: ElementTree.Element) -> str:
+    found = {child.tag: child for child in case}
+    if "failure" in found or "error" in found:
+        return "failed"
+    if "skipped" in found:
+        return "xfailed" if found["skipped"].get("type") == "pytest.xfail" else "skipped"
+    return "passed"
+
+
+def compare(report: Path, expectations: list[tuple[str, str, str]], whole: bool) -> bool:
+    """Prints the counts and what is not as expected; says whether all is."""
     counts: dict[str, int] = {}
+    used = [0] * len(expectations)
     right = True
     for case in ElementTree.parse(report).iter("testcase"):
-        found = {child.tag: child for child in case}
-        outcome = next((o for o in ("failure", "error", "skipped") if o in found), "passed")
-        if outcome == "skipped" and found["skipped"].get("type") == "pytest.xfail":
-            outcome = "expected failure (by the suite)"
-        if outcome in ("failure", "error"):
-            name = f"{case.get('classname')}.{case.get('name')}"
-            reason = next((r for end, r in EXPECTED_FAILURES.items() if name.endswith(end)), None)
-            if reason:
-                outcome = f"expected failure ({reason})"
-            else:
-                right = False
-                print(f"{outcome}: {name}")
+        name = f"{case.get('classname')}.{case.get('name')}"
+        outcome = outcome_of(case)
         counts[outcome] = counts.get(outcome, 0) + 1
+        entry = next((n for n, (expected, pattern, _) in enumerate(expectations)
+                      if expected.split()[-1] == outcome and re.search(pattern, name)), None)
+        if entry is not None:
+            used[entry] += 1
+        elif outcome != "passed":
+            right = False
+            print(f"not expected: {outcome} {name}")
+    for (outcome, pattern, reason), number in zip(expectations, used):
+        print(f"{number:5} {outcome}: {reason}")
+        if whole and number == 0 and not outcome.startswith("sometimes"):
+            right = False
+            print(f"not expected: no test that matches {pattern} has {outcome}")
     counts["collected"] = sum(counts.values())
     width = max(map(len, counts))
     for outcome, count in sorted(counts.items(), key=lambda item: -item[1]):
@@ -167,29 +223,46 @@ def suite(work: Path, python: Path, root: Path, arguments: list[str]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nkipy", type=Path, required=True, help="a checkout of aws-neuron/nkipy")
-    parser.add_argument("--headers", type=Path, required=True,
-                        help="the folder that has nrt/nrt.h, src/libnrt/include of the SDK")
+    parser.add_argument("--nkipy", required=True, metavar="SOURCE",
+                        help="folder or git URL[@COMMIT] of aws-neuron/nkipy")
+    parser.add_argument("--sdk", required=True, metavar="SOURCE",
+                        help="folder or git URL[@COMMIT] of aws-neuron/aws-neuron-sdk")
     parser.add_argument("--lib", type=Path, help="a libnrt.so, instead of building the simulator's")
     parser.add_argument("--compiler", type=Path, help="a neuronx-cc, instead of building the stand-in")
     parser.add_argument("--profile", default="release", help="cargo's profile to build with")
     parser.add_argument("--work", type=Path, help="where to build [default: clients below target]")
+    parser.add_argument("--no-torch", action="store_true",
+                        help="without PyTorch, which is large, and the tests that need it")
     known, arguments = parser.parse_known_args()
 
-    if not (known.headers / "nrt/nrt.h").exists():
-        parser.error(f"{known.headers} has no nrt/nrt.h")
-    if not (known.nkipy / "spike/CMakeLists.txt").exists():
-        parser.error(f"{known.nkipy} is no checkout of nkipy")
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     work = (known.work or target / "clients").resolve()
     work.mkdir(parents=True, exist_ok=True)
-    library, compiler = known.lib, known.compiler
-    if library is None or compiler is None:
-        built = build_project(target, known.profile)
-        library, compiler = library or built[0], compiler or built[1]
-    root = neuron_root(work, library, known.headers.resolve())
-    python = environment(work, known.nkipy.resolve(), root, compiler)
-    return 0 if suite(work, python, root, arguments) else 1
+    try:
+        nkipy = fetch(known.nkipy, "nkipy", work, [])
+        headers = fetch(known.sdk, "sdk", work, ["src/libnrt/include"]) / "src/libnrt/include"
+        if not (headers / "nrt/nrt.h").exists():
+            parser.error(f"{known.sdk} has no src/libnrt/include/nrt/nrt.h")
+        if not (nkipy / "spike/CMakeLists.txt").exists():
+            parser.error(f"{known.nkipy} has no spike/CMakeLists.txt")
+        library, compiler = known.lib, known.compiler
+        if library is None or compiler is None:
+            built = build_project(target, known.profile)
+            library, compiler = library or built[0], compiler or built[1]
+        root = neuron_root(work, library, headers)
+        python = environment(work, nkipy, root, compiler, not known.no_torch)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"the suites cannot be run: {error}", file=sys.stderr)
+        return 2
+    report = suite(work, python, root, arguments)
+    if not report.exists():
+        print("pytest wrote no report", file=sys.stderr)
+        return 2
+    expectations = EXPECTATIONS + (WITHOUT_TORCH if known.no_torch else [])
+    # With a choice of tests not every entry has one.
+    chosen = any(not argument.startswith("-n") and argument != "-q" for argument in arguments
+                 if not argument.isdigit())
+    return 0 if compare(report, expectations, not chosen) else 1
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ mod corpus;
 mod deps;
 mod fixtures;
 mod libtorch;
+mod man;
 mod shell;
 mod test;
 mod tidy;
@@ -52,6 +53,8 @@ enum Verb {
     Weights,
     /// Packs the examples' models.
     Fixtures(fixtures::Args),
+    /// Writes the manual pages of the `metaneff` command.
+    Man(man::Args),
     /// Checks that dependencies between the crates point one way only.
     Deps,
     /// Checks the sources for what no compiler looks at.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Verb::Libtorch(args) => libtorch::run(&args),
         Verb::Weights => weights::run(),
         Verb::Fixtures(args) => fixtures::run(&args),
+        Verb::Man(args) => man::run(&args),
         Verb::Deps => deps::run(),
         Verb::Tidy => tidy::run(),
     };

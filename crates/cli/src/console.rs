@@ -7,6 +7,15 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
+use crate::text::printable;
+
+/// Colours of a terminal: for what is bad, good and doubtful.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Colour {
+    Red,
+    Green,
+    Yellow,
+}
 
 /// Standard output and standard error.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +33,23 @@ impl Console {
         self.json
     }
 
-    /// Whether somebody watches: only then are there colours and progress bars.
-    pub(crate) fn is_terminal() -> bool {
-        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    /// Text in a colour, if somebody watches.
+    pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if plain || !io::stdout().is_terminal() {
+            return text.to_owned();
+        }
+        let code = match colour {
+            Colour::Red => 31,
+            Colour::Green => 32,
+            Colour::Yellow => 33,
+        };
+        format!("\x1b[1;{code}m{text}\x1b[0m")
+    }
+
+    /// Whether somebody watches: only then is there a progress bar.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.json && io::stderr().is_terminal() && io::stdout().is_terminal()
     }
 
     /// Prints lines of the result.
@@ -49,7 +72,7 @@ impl Console {
     /// Prints a remark, which is no result, to standard error.
     pub(crate) fn note(&self, text: &str) {
         // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", printable(text));
     }
 
     /// Prints why a verb failed, if it did, and gives its exit code.

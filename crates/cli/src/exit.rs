@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::text::printable;
+
 /// The exit codes; the crate's page has what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -75,7 +77,8 @@ impl Failure {
     }
 }
 
-/// An error with its causes, unless a cause only repeats what was said.
+/// An error with its causes, unless a cause only repeats what was said. Names out
+/// of files may be in it, so it is made safe for a terminal.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -86,7 +89,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         }
         source = error.source();
     }
-    text
+    printable(&text)
 }
 
 #[cfg(test)]

@@ -20,10 +20,24 @@
 
 #![forbid(unsafe_code)]
 
+mod arrays;
+mod backend;
+mod bench;
+mod bind;
+mod check;
+mod completions;
 mod console;
+mod devices;
+mod edit;
 mod exit;
+mod extract;
 mod files;
+mod inspect;
 mod neuronx_cc;
+mod pack;
+mod run;
+mod text;
+mod unpack;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -53,6 +67,26 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Say what a file is, and what is inside.
+    Inspect(inspect::Args),
+    /// Tell whether a NEFF and a metaneff belong together.
+    Check(check::Args),
+    /// Execute a model once.
+    Run(Box<run::Args>),
+    /// Execute a model many times and measure.
+    Bench(Box<bench::Args>),
+    /// Change how a model is loaded and batched.
+    Edit(edit::Args),
+    /// Make a NEFF and a metaneff of an HLO module, for the simulator.
+    Pack(pack::Args),
+    /// Make a folder of a NEFF.
+    Unpack(unpack::Args),
+    /// Take the compiled models out of a `.pt` archive.
+    Extract(extract::Args),
+    /// Say which cores the chosen backend sees.
+    Devices(devices::Args),
+    /// Print a script that completes this command in a shell.
+    Completions(completions::Args),
     /// Pack an HLO module into a NEFF, with neuronx-cc's command line.
     #[command(name = "neuronx-cc", disable_help_flag = true)]
     NeuronxCc {
@@ -92,6 +126,16 @@ pub fn main() -> ExitCode {
     };
     let console = Console::new(cli.json);
     let outcome = match cli.verb {
+        Verb::Inspect(args) => inspect::run(&console, &args),
+        Verb::Check(args) => check::run(&console, &args),
+        Verb::Run(args) => run::run(&console, &args),
+        Verb::Bench(args) => bench::run(&console, &args),
+        Verb::Edit(args) => edit::run(&console, &args),
+        Verb::Pack(args) => pack::run(&console, &args),
+        Verb::Unpack(args) => unpack::run(&console, &args),
+        Verb::Extract(args) => extract::run(&console, &args),
+        Verb::Devices(args) => devices::run(&console, &args),
+        Verb::Completions(args) => completions::run(&console, &args),
         Verb::NeuronxCc { arguments } => neuronx_cc::run(&console, &arguments),
     };
     console.end(outcome)

@@ -219,3 +219,29 @@ fn usage_version_and_help_are_told_apart() {
     let operators = text(&operators.get_output().stdout);
     assert!(operators.lines().any(|line| line == "dot"));
 }
+
+/// Below `metaneff`, `--json` is a document for success and for failure.
+#[test]
+fn the_outcome_is_json_where_that_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |input: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metaneff"));
+        command
+            .current_dir(folder.path())
+            .args(["--json", "neuronx-cc", "compile"])
+            .arg(input);
+        let output = command.output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), document)
+    };
+    let (code, document) = run(&module("binary__add__f32"));
+    assert_eq!((code, &document["status"]), (Some(0), &"PASS".into()));
+    assert_eq!(document["neff"], "file.neff");
+    let mut proto =
+        HloModuleProto::decode(&*std::fs::read(module("binary__add__f32")).unwrap()).unwrap();
+    proto.computations[0].instructions[0].opcode = "no-such-opcode".to_owned();
+    let bad = folder.path().join("bad.pb");
+    std::fs::write(&bad, proto.encode_to_vec()).unwrap();
+    let (code, document) = run(&bad);
+    assert_eq!((code, &document["status"]), (Some(1), &"ERROR".into()));
+}

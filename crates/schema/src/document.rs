@@ -24,6 +24,7 @@ const OUTPUT_ALIASES_TO: u32 = 6;
 const LAST_FIELD: u32 = 9;
 
 /// Fields of `MetaTensor`.
+const NAME: u32 = 1;
 const ALLOW_DYNAMIC_BATCH_SIZE: u32 = 5;
 const LAST_TENSOR_FIELD: u32 = 8;
 
@@ -59,6 +60,16 @@ pub enum EditError {
         expected: usize,
         /// Flags given.
         found: usize,
+    },
+    /// There is no such tensor.
+    #[error("there is no {side} {ordinal}, the metaneff has {count}")]
+    Ordinal {
+        /// Which side: `input` or `output`.
+        side: &'static str,
+        /// The tensor asked for.
+        ordinal: usize,
+        /// Tensors on that side.
+        count: usize,
     },
 }
 
@@ -251,6 +262,63 @@ impl Document {
         Ok(())
     }
 
+    /// Renames an input: the key by which the device finds it, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError::Ordinal`] if there is no such input.
+    pub fn set_input_name(&mut self, ordinal: usize, name: &str) -> Result<(), EditError> {
+        self.set_name("input", INPUT_TENSORS, ordinal, name)
+    }
+
+    /// Renames an output, as [`set_input_name`](Self::set_input_name) an input.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError::Ordinal`] if there is no such output.
+    pub fn set_output_name(&mut self, ordinal: usize, name: &str) -> Result<(), EditError> {
+        self.set_name("output", OUTPUT_TENSORS, ordinal, name)
+    }
+
+    fn set_name(
+        &mut self,
+        side: &'static str,
+        number: u32,
+        ordinal: usize,
+        name: &str,
+    ) -> Result<(), EditError> {
+        let count = self
+            .pieces
+            .iter()
+            .filter(|piece| piece.number == number)
+            .count();
+        let mut tensors = self
+            .pieces
+            .iter_mut()
+            .filter(|piece| piece.number == number);
+        let Some(piece) = tensors.nth(ordinal) else {
+            return Err(EditError::Ordinal {
+                side,
+                ordinal,
+                count,
+            });
+        };
+        let Some(range) = payload(&piece.bytes) else {
+            return Ok(());
+        };
+        let body = &piece.bytes[range];
+        // Writers put the name first.
+        let mut edited = encode(NAME, name.as_bytes()).to_vec();
+        for field in Fields::new(body)
+            .flatten()
+            .filter(|field| field.number != NAME)
+        {
+            edited.extend_from_slice(&body[field.range]);
+        }
+        piece.bytes = encode(piece.number, &edited);
+        Ok(())
+    }
+
     /// The document in parts that are written one after the other. Parts that no
     /// edit touched are the original memory.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
@@ -393,6 +461,26 @@ mod tests {
         document.set_lazy_load(false);
         assert_eq!(document.to_vec(), wire());
         assert_eq!(document.len(), wire().len());
+    }
+
+    #[test]
+    fn a_name_is_changed_and_nothing_else() {
+        let mut document = Document::parse(wire()).unwrap();
+        document.set_input_name(0, "ids").unwrap();
+        document.set_output_name(0, "logits").unwrap();
+        let mut expected =
+            b"\x0a\x08\x0a\x03ids\xa0\x01\x07\x0a\x0a\x0a\x06input1\x28\x01".to_vec();
+        expected.extend_from_slice(b"\x12\x08\x0a\x06logits");
+        expected.extend_from_slice(&wire()[b"\x0a\x0b\x0a\x06input0\xa0\x01\x07\x0a\x0a\x0a\x06input1\x28\x01\x12\x09\x0a\x07output0".len()..]);
+        assert_eq!(document.to_vec(), expected);
+        assert_eq!(
+            document.set_input_name(2, "x"),
+            Err(EditError::Ordinal {
+                side: "input",
+                ordinal: 2,
+                count: 2
+            })
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ use metaneff_hlo::{Module, OPCODES, VerifyError};
 use metaneff_schema::decode_hlo;
 use metaneff_schema::neff::NeffBuilder;
 use metaneff_schema::xla::HloModuleProto;
+use serde_json::json;
 
 use crate::Outcome;
 use crate::console::Console;
@@ -69,7 +70,11 @@ pub(crate) fn run(console: &Console, arguments: &[OsString]) -> Outcome {
         ))?,
         Request::ListOperators => {
             let names: Vec<_> = OPCODES.iter().map(|opcode| opcode.name).collect();
-            console.say(&names.join("\n"))?;
+            if console.json() {
+                console.document(&json!({ "operators": names }))?;
+            } else {
+                console.say(&names.join("\n"))?;
+            }
         }
         Request::Compile(request) => return compile(console, &request),
     }
@@ -83,9 +88,14 @@ fn compile(console: &Console, request: &Compile) -> Outcome {
     let graph = files::read_hlo(&request.input)?;
     let error = |text: &str| {
         console.note(text);
-        console.say("Compiler status ERROR")?;
+        if console.json() {
+            console.document(&json!({ "status": "ERROR", "message": text }))?;
+        } else {
+            console.say("Compiler status ERROR")?;
+        }
         Ok(Exit::Finding)
     };
+    let mut written = None;
     let proto = match decode_hlo(graph.clone()) {
         Ok(proto) => proto,
         Err(cause) => return Err(Failure::file(&request.input, &cause)),
@@ -110,8 +120,13 @@ fn compile(console: &Console, request: &Compile) -> Outcome {
         let output = request.output.clone();
         let output = output.unwrap_or_else(|| PathBuf::from("file.neff"));
         files::write(&output, [&*neff])?;
+        written = Some(output.display().to_string());
     }
-    console.say("Compiler status PASS")?;
+    if console.json() {
+        console.document(&json!({ "status": "PASS", "neff": written }))?;
+    } else {
+        console.say("Compiler status PASS")?;
+    }
     Ok(Exit::Fine)
 }
 

@@ -74,7 +74,8 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// The module has no result with elements; a program must write something.
+    /// The module has no result; a program must write something. Results without
+    /// elements count, although they have no variable.
     #[error("the module has no output")]
     NoOutput,
 }
@@ -114,7 +115,7 @@ impl NeffBuilder {
                 name: pair[0].to_owned(),
             });
         }
-        if boundary.outputs.iter().all(|output| output.size == 0) {
+        if boundary.outputs.is_empty() {
             return Err(BuildError::NoOutput);
         }
         let header = NeffHeader {

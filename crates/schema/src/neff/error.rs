@@ -129,7 +129,7 @@ pub enum NeffError {
         /// Expected against found.
         detail: String,
     },
-    /// The program writes nothing.
+    /// The program writes nothing, and no module is there that would say why.
     #[error("the variable table has no output")]
     NoOutput,
 }

@@ -160,9 +160,12 @@ pub(super) fn variables(
         .map(|(name, entry)| variable(name, entry))
         .collect::<Result<Vec<_>, _>>()?;
     check_ids(&mut variables)?;
-    if !variables
-        .iter()
-        .any(|variable| variable.kind == VariableKind::Output)
+    // Results without elements have no variable, and a module may have no others.
+    let packed_here = members.contains_key(GRAPH);
+    if !packed_here
+        && !variables
+            .iter()
+            .any(|variable| variable.kind == VariableKind::Output)
     {
         return Err(NeffError::NoOutput);
     }

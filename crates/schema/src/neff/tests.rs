@@ -354,6 +354,15 @@ fn an_archive_that_expands_without_end_is_refused() {
     assert!(Neff::parse(file, &options).is_ok());
 }
 
+/// Front ends trace empty slices, and compilers drop results without elements.
+#[test]
+fn a_module_of_empty_results_is_packed_without_an_output() {
+    let hlo = module(&[shape(PrimitiveType::F32, &[0])]).encode_to_vec();
+    let file = NeffBuilder::from_hlo(hlo).unwrap().build();
+    let neff = Neff::parse(file, &ParseOptions::default()).unwrap();
+    assert_eq!(neff.outputs().count(), 0);
+}
+
 #[test]
 fn modules_that_cannot_be_packed_say_why() {
     let from =
