@@ -185,7 +185,7 @@ impl Recorder {
         {
             let ring = rings.entry(span.core).or_default();
             // A span is two events.
-            while ring.len() > 0 && (ring.len() + 1) * 2 > filter.capacity {
+            while !ring.is_empty() && (ring.len() + 1) * 2 > filter.capacity {
                 ring.pop_front();
             }
             if filter.capacity >= 2 {
