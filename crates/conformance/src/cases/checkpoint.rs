@@ -154,8 +154,8 @@ fn shape<B: Backend>(backend: B) -> Result<(), Failure> {
     let error = refused("3 for 2", model.load_checkpoint(&checkpoint.must()?))?;
     let text = error.to_string();
     holds(
-        &format!("`{text}` has key and shapes"),
-        ["layer.weight", "[3]", "[2]"]
+        &format!("`{text}` has slot and shapes"),
+        ["input1", "[3]", "[2]"]
             .iter()
             .all(|part| text.contains(part)),
     )?;
