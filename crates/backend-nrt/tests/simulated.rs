@@ -19,7 +19,7 @@ use metaneff_schema::nrt::Status;
 const CORE: Core = Core::new(0);
 
 /// The ways of serving requests.
-const MODES: [QueueMode; 1] = [QueueMode::Threads];
+const MODES: [QueueMode; 2] = [QueueMode::Threads, QueueMode::Library];
 
 /// A library that is built already.
 const BUILT: &str = "METANEFF_LIBNRT_SIM";

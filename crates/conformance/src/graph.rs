@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use metaneff_schema::xla::{
     HloComputationProto, HloInputOutputAliasProto, HloInstructionProto, HloModuleProto, Kind,
-    LayoutProto, LiteralProto, PrimitiveType, ProgramShapeProto, ShapeProto,
+    LayoutProto, LiteralProto, PrimitiveType, ProgramShapeProto, ReplicaGroup, ShapeProto,
     hlo_input_output_alias_proto::AliasEntryProto,
 };
 use prost::Message as _;
@@ -108,6 +108,24 @@ impl Graph {
     pub(crate) fn convert(&mut self, x: Node, element: PrimitiveType) -> Node {
         let dims = self.shape(x).dimensions.clone();
         self.node("convert", &[x], array(element, &dims))
+    }
+
+    /// Adds `replica-id`: the rank's number, as `u32`.
+    pub(crate) fn replica_id(&mut self) -> Node {
+        self.node("replica-id", &[], array(PrimitiveType::U32, &[]))
+    }
+
+    /// Adds `all-gather` of a vector over the ranks `0..ranks`, in one group.
+    pub(crate) fn all_gather(&mut self, x: Node, ranks: usize) -> Node {
+        let element = self.shape(x).element_type();
+        let dims = [self.shape(x).dimensions[0] * index(ranks)];
+        let node = self.node("all-gather", &[x], array(element, &dims));
+        let instruction = &mut self.instructions[node.0];
+        instruction.dimensions = vec![0];
+        instruction.replica_groups = vec![ReplicaGroup {
+            replica_ids: (0..ranks).map(index).collect(),
+        }];
+        node
     }
 
     /// Lets output `output` take the buffer of parameter `parameter`.

@@ -1,6 +1,8 @@
 //! The cases, one file a group of groups.
 
 mod bind;
+mod checkpoint;
+mod deferred;
 mod dtypes;
 mod dynamic;
 mod execute;
@@ -11,6 +13,7 @@ mod life;
 mod load;
 mod order;
 mod place;
+mod ranks;
 mod slots;
 mod state;
 mod status;
@@ -31,13 +34,16 @@ pub fn cases<B: Backend>() -> Vec<Case<B>> {
     let mut all = wire::cases();
     all.extend(dtypes::cases());
     all.extend(slots::cases());
+    all.extend(checkpoint::cases());
     all.extend(bind::cases());
     all.extend(execute::cases());
     all.extend(state::cases());
     all.extend(dynamic::cases());
+    all.extend(ranks::cases());
     all.extend(tensor::cases());
     all.extend(place::cases());
     all.extend(load::cases());
+    all.extend(deferred::cases());
     all.extend(hostile::cases());
     all.extend(life::cases());
     all.extend(info::cases());

@@ -626,12 +626,14 @@ fn constant<B: Backend>(backend: B) -> Result<(), Failure> {
         .validate(floats(&[0.1, 0.1])?)
         .must()?;
     separate.load_weights(vec![weight]).must()?;
-    let inputs: &[(&str, &[f32])] = &[("x", &[1.0 / 3.0, 1e-7])];
+    let x = [1.0_f32 / 3.0, 1e-7];
+    let inputs: &[(&str, &[f32])] = &[("x", &x)];
+    let product = x.map(|x| (x * 0.1).to_bits());
     let one = run_floats(&mut inlined.session().must()?, inputs)?;
     let two = run_floats(&mut separate.session().must()?, inputs)?;
-    equal(
-        "bits",
-        one.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-        two.iter().map(|x| x.to_bits()).collect(),
-    )
+    for (what, found) in [("the constant's", one), ("the weight's", two)] {
+        let bits: Vec<_> = found.iter().map(|x| x.to_bits()).collect();
+        equal(what, bits, product.to_vec())?;
+    }
+    Ok(())
 }

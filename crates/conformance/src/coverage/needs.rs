@@ -1,4 +1,5 @@
-//! The needs of users: rows 1 to 70, which are about loading and contracts.
+//! The needs of users: rows 1 to 70, which are about loading and contracts, and
+//! those behind them that are about requests and copies.
 
 use super::Clause;
 
@@ -41,11 +42,19 @@ pub const NEEDS: &[Clause] = &[
             "status/execute/1003_injected",
         ],
     ),
-    Clause::by("7", "loads that do not come back", &["fault/hang/load"]),
+    Clause::by(
+        "7",
+        "loads that do not come back",
+        &["fault/hang/load", "load/background/hangs"],
+    ),
     Clause::by(
         "8",
         "not enough cores",
-        &["status/cores/not_enough", "load/core/none"],
+        &[
+            "status/cores/not_enough",
+            "load/core/none",
+            "spmd/cores/not_enough",
+        ],
     ),
     Clause::elsewhere(
         "9",
@@ -229,15 +238,19 @@ pub const NEEDS: &[Clause] = &[
         "batches that are no multiple",
         &["dynamic/rows/remainder", "dynamic/rows/fewer"],
     ),
-    Clause::elsewhere(
+    Clause::by(
         "47",
         "a batch over several workers",
-        "is split above a backend; tests of the binding",
+        &["batch/cores/even", "batch/replicas/fewer_rows"],
     ),
     Clause::by(
         "48",
         "results in the order of submission",
-        &["dynamic/rows/remainder"],
+        &[
+            "dynamic/rows/remainder",
+            "async/order/submission",
+            "batch/cores/even",
+        ],
     ),
     Clause::by(
         "49",
@@ -286,12 +299,22 @@ pub const NEEDS: &[Clause] = &[
     Clause::by(
         "58",
         "weights that stay",
-        &["weights/resident/uploaded_once", "order/weights/uploaded"],
+        &[
+            "weights/resident/uploaded_once",
+            "order/weights/uploaded",
+            "buckets/share/states_and_weights",
+            "roles/checkpoint/",
+            "roles/weights/checkpoint",
+        ],
     ),
     Clause::by(
         "59",
         "weights that are replaced",
-        &["weights/replace/atomic", "threads/weights/replaced"],
+        &[
+            "weights/replace/atomic",
+            "threads/weights/replaced",
+            "batch/replicas/weights",
+        ],
     ),
     Clause::by(
         "60",
@@ -303,20 +326,22 @@ pub const NEEDS: &[Clause] = &[
         "odd keys",
         &["wire/key/quotes_and_accents", "wire/key/not_text"],
     ),
-    Clause::elsewhere(
-        "62",
-        "a rank beyond the world",
-        "is refused before a backend is asked; tests of the binding",
-    ),
-    Clause::elsewhere(
+    Clause::by("62", "a rank beyond the world", &["spmd/world/bounds"]),
+    Clause::by(
         "63",
         "buckets by shape and type",
-        "a bucket is chosen above a backend; tests of the binding",
+        &["buckets/route/", "buckets/add/ambiguous"],
     ),
     Clause::by(
         "64",
         "loading now, later, or at first use",
-        &["edit/async_load/set", "edit/lazy_load/set"],
+        &[
+            "edit/async_load/set",
+            "edit/lazy_load/set",
+            "load/lazy/",
+            "load/policy/",
+            "load/background/",
+        ],
     ),
     Clause::elsewhere(
         "65",
@@ -342,5 +367,25 @@ pub const NEEDS: &[Clause] = &[
             "threads/tensor/free_while_executing",
             "life/tensor/freed_in_set",
         ],
+    ),
+    Clause::by(
+        "121",
+        "calls that block an asynchronous program",
+        &["async/deadline/passed", "async/shutdown/drained"],
+    ),
+    Clause::by(
+        "122",
+        "requests that nobody waits for",
+        &["async/cancel/dropped", "async/states/sequence"],
+    ),
+    Clause::elsewhere(
+        "123",
+        "libraries with some of the asynchronous functions",
+        "takes libraries of several kinds; tests of backend-nrt",
+    ),
+    Clause::by(
+        "126",
+        "copies on the device and bounds that overflow",
+        &["slot/device/adopted", "slice/"],
     ),
 ];

@@ -154,7 +154,11 @@ pub const PAGE: &[Clause] = &[
     Clause::by(
         "4.3",
         "a tensor set a side, allocated at load",
-        &["order/load/calls", "set/destroy/empty"],
+        &[
+            "order/load/calls",
+            "set/destroy/empty",
+            "threads/pool/shared",
+        ],
     ),
     Clause::by(
         "4.3",
@@ -183,12 +187,30 @@ pub const PAGE: &[Clause] = &[
     Clause::by(
         "4.4",
         "user inputs are counted by their role",
-        &["slot/order/states_skipped", "wire/counts/right"],
+        &[
+            "slot/order/states_skipped",
+            "wire/counts/right",
+            "roles/order/any",
+        ],
     ),
     Clause::by(
         "4.4",
         "an aliased output takes the donor's buffer",
         &["order/state/donated", "alias/state/never_copied"],
+    ),
+    Clause::by(
+        "4.4",
+        "ranks of one program, each with weights and states of its own",
+        &[
+            "spmd/weights/own",
+            "spmd/inputs/ranked",
+            "spmd/rank/own_number",
+        ],
+    ),
+    Clause::by(
+        "4.5",
+        "inputs of each rank, or the same for all",
+        &["spmd/inputs/", "spmd/bind/all_or_none"],
     ),
     Clause::by(
         "4.5",
@@ -276,7 +298,11 @@ pub const PAGE: &[Clause] = &[
     Clause::by(
         "6",
         "set_dynamic_batching, set_dynamic_batching_mixed",
-        &["edit/dynamic_batching/set", "edit/dynamic_batching/mixed"],
+        &[
+            "edit/dynamic_batching/set",
+            "edit/dynamic_batching/mixed",
+            "edit/reload/batching",
+        ],
     ),
     Clause::by(
         "6",
@@ -286,12 +312,12 @@ pub const PAGE: &[Clause] = &[
     Clause::by(
         "7",
         "a model is loaded, executed, unloaded",
-        &["load/repeat/reload", "life/unload/"],
+        &["load/repeat/reload", "life/unload/", "load/policy/unload"],
     ),
     Clause::by(
         "7",
         "one model has many instances",
-        &["life/models/many", "threads/models/own"],
+        &["life/models/many", "threads/models/own", "batch/cores/even"],
     ),
     Clause::by(
         "8",
