@@ -525,3 +525,17 @@ for what, dims, body, tolerance in (
 ):
     name = f"collective__{what}__f32"
     op(name, [[real(name, "f32", *dims, salt=device)] for device in range(4)], body, tolerance, ADD if "%f" in body else "", replicas=4)
+
+# What random cases have found: see `random_cases.py`.
+# Of an exponent XLA takes six bits, and the sign bit of unsigned types for a sign.
+name = "binary__power__u64"
+op(name, [whole(name, "u64", 40, low=0, high=12), np.concatenate([whole(name, "u64", 20, low=0, high=90, salt=1), whole(name, "u64", 20, salt=2)])], "ROOT %r = u64[40] power(%p0, %p1)")
+# The only NaN of a type is a negative one.
+name = "compare__gt_totalorder__f8e4m3fnuz"
+codes = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fnuz)
+op(name, [codes, np.concatenate([codes[128:], codes[:128]])], "ROOT %r = pred[256] compare(%p0, %p1), direction=GT, type=TOTALORDER")
+# XLA leaves the initial value out.
+name = "reduce__nothing__s32"
+op(name, [whole(name, "s32", 3, 4)], "%i = s32[] constant(5)\nROOT %r = s32[3,4] reduce(%p0, %i), dimensions={}, to_apply=%f", called=binary_computation("f", "or", "s32"))
+name = "ternary__clamp__pred"
+op(name, [whole(name, "u8", 16, low=0, high=1, salt=salt).astype(bool) for salt in range(3)], "ROOT %r = pred[16] clamp(%p0, %p1, %p2)")

@@ -91,8 +91,11 @@ pub enum Rewrites {
     /// Those of the module, by the specification.
     #[default]
     None,
-    /// Those of XLA's simplifier: an integer quotient by a power, `a / b^c`,
-    /// is `a * b^-c`, which is 0 wherever `c` is positive and `b` no unit.
+    /// Those of XLA on a CPU. An integer quotient by a power, `a / b^c`, is
+    /// `a * b^-c`, which is 0 wherever `c` is positive and `b` no unit. Of an
+    /// integer exponent the low six bits count, and its highest bit is a sign
+    /// in unsigned types too. A reduction of no dimensions gives its operand,
+    /// whatever the initial value is.
     Xla,
 }
 

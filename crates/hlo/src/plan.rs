@@ -2,18 +2,22 @@
 
 use crate::attributes::{Comparison, Direction, Monoid};
 use crate::ir::{BinaryOp, Computation, ComputationIndex, InstructionIndex, Module, Op};
-use crate::lanes::{Effort, Program};
+use crate::lanes::{Effort, Fused, Program, fuse};
 
 /// How a module is executed.
 #[derive(Debug)]
 pub(crate) struct Plan {
     computations: Vec<ComputationPlan>,
+    /// The same with chains of elementwise instructions fused.
+    fused: Vec<ComputationPlan>,
     regions: Vec<Option<RegionPlan>>,
 }
 
 /// How a computation is executed.
 #[derive(Debug)]
 pub(crate) struct ComputationPlan {
+    /// For each instruction, what fusion makes of it; empty without fusion.
+    fused: Vec<Option<Fused>>,
     /// For each instruction, whether each operand is used there for the last
     /// time.
     pub(crate) last_uses: Vec<Box<[bool]>>,
@@ -55,19 +59,27 @@ impl Plan {
                 }
             }
         }
-        let computations = module
-            .computations()
-            .iter()
-            .map(ComputationPlan::new)
-            .collect();
+        let plans = |fused: fn(&Computation) -> Vec<Option<Fused>>| {
+            let computations = module.computations().iter();
+            computations
+                .map(|computation| ComputationPlan::new(computation, fused(computation)))
+                .collect()
+        };
         Self {
-            computations,
+            computations: plans(|_| Vec::new()),
+            fused: plans(fuse),
             regions,
         }
     }
 
-    pub(crate) fn computation(&self, index: ComputationIndex) -> &ComputationPlan {
-        &self.computations[index.get()]
+    /// The plan of a computation, with chains fused or every value on its own.
+    pub(crate) fn computation(&self, index: ComputationIndex, fused: bool) -> &ComputationPlan {
+        let computations = if fused {
+            &self.fused
+        } else {
+            &self.computations
+        };
+        &computations[index.get()]
     }
 
     /// The plan of a computation that is called on scalars.
@@ -90,8 +102,18 @@ fn calls_on_scalars(op: &Op) -> bool {
 }
 
 impl ComputationPlan {
-    fn new(computation: &Computation) -> Self {
+    /// What fusion makes of an instruction.
+    pub(crate) fn fused(&self, position: usize) -> Option<&Fused> {
+        self.fused.get(position)?.as_ref()
+    }
+
+    fn new(computation: &Computation, fused: Vec<Option<Fused>>) -> Self {
         let instructions = computation.instructions();
+        let operands_of = |position: usize| match fused.get(position) {
+            Some(Some(Fused::Absorbed)) => &[][..],
+            Some(Some(Fused::Chain(chain))) => chain.inputs(),
+            _ => instructions[position].operands(),
+        };
         let mut used = vec![false; instructions.len()];
         used[computation.root().get()] = true;
         let mut last_uses = vec![Box::default(); instructions.len()];
@@ -101,7 +123,7 @@ impl ComputationPlan {
         whole[computation.root().get()] = true;
         for (position, instruction) in instructions.iter().enumerate().rev() {
             unused[position] = !used[position];
-            let operands = instruction.operands();
+            let operands = operands_of(position);
             let mut last: Box<[bool]> = vec![false; operands.len()].into();
             for (place, operand) in operands.iter().enumerate().rev() {
                 last[place] = !std::mem::replace(&mut used[operand.get()], true);
@@ -119,6 +141,7 @@ impl ComputationPlan {
             }
         }
         Self {
+            fused,
             last_uses,
             unused,
             takes_element,

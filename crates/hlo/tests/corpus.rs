@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use metaneff_hlo::array::Array;
 use metaneff_hlo::corpus::{Case, Tolerance, Verdict, run_case};
 use metaneff_hlo::options::ExecuteOptions;
+use metaneff_hlo::{Executable, Module};
 
 /// The project's cases, and the larger collection if it lies beside the project.
 fn roots() -> BTreeSet<PathBuf> {
@@ -78,4 +80,35 @@ fn integers_and_movement_are_exact() {
         }
     }
     assert!(exact > 100, "only {exact}");
+}
+
+/// Where someone looks at every value, no chain of instructions is fused.
+#[test]
+fn fusion_changes_no_bit() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut compared = 0;
+    for case in Case::all(&root).unwrap() {
+        if case.inputs.len() != 1 {
+            continue;
+        }
+        let executable = Executable::new(Module::parse(case.module().unwrap()).unwrap());
+        let inputs: Vec<Array> = case.inputs[0]
+            .iter()
+            .map(|tensor| case.array(tensor).unwrap())
+            .collect();
+        let inputs: Vec<&[u8]> = inputs.iter().map(Array::bytes).collect();
+        for options in [ExecuteOptions::default(), ExecuteOptions::as_xla()] {
+            let fused = executable.execute(&inputs, &options).unwrap();
+            let mut events = 0;
+            let single = executable
+                .execute_traced(&inputs, &options, &mut |_| events += 1)
+                .unwrap();
+            assert_eq!(fused.steps, single.steps, "{}", case.name);
+            for (fused, single) in fused.outputs.iter().zip(&single.outputs) {
+                assert!(fused.bytes() == single.bytes(), "{}", case.name);
+            }
+            compared += events;
+        }
+    }
+    assert!(compared > 1000, "only {compared}");
 }

@@ -8,7 +8,7 @@ use num_complex::Complex;
 use crate::ir::ComputationIndex;
 use crate::kernels;
 use crate::numerics::{Arithmetic, NarrowFloat, convert, supports};
-use crate::options::NarrowReduce;
+use crate::options::{NarrowReduce, Rewrites};
 
 use super::run::{Fault, Frame, Run};
 use super::value::Value;
@@ -26,6 +26,9 @@ impl<'a> Run<'a> {
         computation: ComputationIndex,
     ) -> Result<Value<'a>, Fault> {
         let arity = frame.operands.len() / 2;
+        if dims.is_empty() && arity == 1 && self.options().rewrites == Rewrites::Xla {
+            return Ok(frame.operands[0].clone());
+        }
         let operands = frame.views(0..arity)?;
         let inits = frame.views(arity..2 * arity)?;
         let results = frame.results()?;

@@ -9,6 +9,7 @@ use crate::custom::{CustomCallError, CustomCalls};
 use crate::error::{ExecuteError, KernelError, Site};
 use crate::ir::{Computation, ComputationIndex, Instruction, Module, Op};
 use crate::kernels::Context;
+use crate::lanes::{Chain, Fused};
 use crate::options::{ExecuteOptions, NanPolicy};
 use crate::plan::Plan;
 use crate::shape::{ArrayShape, Shape};
@@ -41,6 +42,8 @@ pub(super) struct Run<'a> {
     steps: u64,
     numerical_error: bool,
     observer: Option<&'a mut dyn FnMut(Event<'_>)>,
+    /// Whether nobody looks at the values of single instructions.
+    fuses: bool,
     /// How often each collective was executed.
     rounds: HashMap<(u32, u32), u64>,
 }
@@ -165,6 +168,9 @@ impl<'a> Run<'a> {
             pool: pool.limited(options.memory_limit),
             steps: 0,
             numerical_error: false,
+            fuses: observer.is_none()
+                && options.nan_policy != NanPolicy::AnyIntermediate
+                && options.memory_limit.is_none(),
             observer,
             rounds: HashMap::new(),
         }
@@ -203,13 +209,18 @@ impl<'a> Run<'a> {
     ) -> Result<Value<'a>, ExecuteError> {
         let (module, plan) = (self.module, self.plan);
         let computation = module.computation(index);
-        let plan = plan.computation(index);
+        let plan = plan.computation(index, self.fuses);
         let mut args: Vec<Option<Value<'a>>> = args.into_iter().map(Some).collect();
         let mut slots: Vec<Option<Value<'a>>> = Vec::new();
         slots.resize_with(computation.instructions().len(), || None);
         let mut operands = Vec::new();
         for (position, instruction) in computation.instructions().iter().enumerate() {
             self.count(computation, instruction)?;
+            let chain = match plan.fused(position) {
+                Some(Fused::Absorbed) => continue,
+                Some(Fused::Chain(chain)) => Some(&**chain),
+                None => None,
+            };
             let value = match instruction.op() {
                 Op::Parameter { number } => args.get_mut(*number).and_then(Option::take),
                 Op::GetTupleElement { index } => {
@@ -226,7 +237,8 @@ impl<'a> Run<'a> {
                 _ => {
                     operands.clear();
                     let last_uses = &plan.last_uses[position];
-                    for (&operand, &last) in instruction.operands().iter().zip(last_uses) {
+                    let given = chain.map_or(instruction.operands(), Chain::inputs);
+                    for (&operand, &last) in given.iter().zip(last_uses) {
                         let slot = &mut slots[operand.get()];
                         let value = if last { slot.take() } else { slot.clone() };
                         operands.push(value.unwrap_or(Value::Token));
@@ -238,9 +250,11 @@ impl<'a> Run<'a> {
                         operands: &mut operands,
                         place,
                     };
-                    let value = self
-                        .evaluate(frame)
-                        .map_err(|fault| named(fault, computation, instruction))?;
+                    let value = match chain {
+                        Some(chain) => self.chain(&frame, chain),
+                        None => self.evaluate(frame),
+                    };
+                    let value = value.map_err(|fault| named(fault, computation, instruction))?;
                     operands
                         .drain(..)
                         .for_each(|operand| self.pool.give(operand));
@@ -265,6 +279,31 @@ impl<'a> Run<'a> {
             .flatten()
             .for_each(|value| self.pool.give(value));
         Ok(root)
+    }
+
+    /// The value of a chain, whose inputs are the operands of `frame`.
+    fn chain(&mut self, frame: &Frame<'_, 'a>, chain: &Chain) -> Result<Value<'a>, Fault> {
+        let (computation, result) = (frame.computation, frame.result()?);
+        let mut registers = chain
+            .scratch(result.element_count())
+            .map(|size| self.pool.take(size))
+            .collect::<Result<Vec<_>, _>>()?;
+        let inputs = chain.inputs().iter().zip(&*frame.operands);
+        let args = inputs
+            .map(|(&input, value)| Ok(value.view(as_array(computation.at(input).shape())?)?))
+            .collect::<Result<Vec<_>, Fault>>()?;
+        let value = self.filled(result, |out, run| {
+            chain
+                .evaluate(&args, out, &mut registers, run.context())
+                .map_err(|(position, error)| {
+                    let instruction = &computation.instructions()[position];
+                    Fault::Named(named(error.into(), computation, instruction))
+                })
+        })?;
+        registers
+            .into_iter()
+            .for_each(|register| self.pool.give_buffer(register));
+        Ok(value)
     }
 
     /// A name for the collective of a frame, the same on all devices, and the

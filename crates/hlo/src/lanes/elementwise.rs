@@ -11,7 +11,7 @@ use crate::error::KernelError;
 use crate::ir::{BinaryOp, UnaryOp};
 use crate::kernels::{self, Context};
 use crate::numerics::{IntegerMath, NarrowFloat, Ordered, convert, map, zip_map};
-use crate::options::Denormals;
+use crate::options::{Denormals, Rewrites};
 
 use super::complex::{self, ComplexElement};
 use super::flush::{flushed, flushed_bf16};
@@ -35,62 +35,6 @@ pub(crate) enum LaneOp {
         exponent_bits: u32,
         mantissa_bits: u32,
     },
-}
-
-/// Applies `op` to operands of as many elements as `out`.
-pub(crate) fn apply(
-    op: LaneOp,
-    args: &[ArrayView<'_>],
-    out: ArrayViewMut<'_>,
-    context: Context<'_>,
-) -> Result<(), KernelError> {
-    if context.options.denormals == Denormals::FlushToZero {
-        match args.first().map(ArrayView::element) {
-            Some(ElementType::F32) => return flushed::<f32>(op, args, out, context),
-            Some(ElementType::F64) => return flushed::<f64>(op, args, out, context),
-            Some(ElementType::BF16) => return flushed_bf16(op, args, out, context),
-            _ => {}
-        }
-    }
-    kept(op, args, out, context)
-}
-
-/// Applies `op` with denormals kept.
-pub(super) fn kept(
-    op: LaneOp,
-    args: &[ArrayView<'_>],
-    mut out: ArrayViewMut<'_>,
-    context: Context<'_>,
-) -> Result<(), KernelError> {
-    match (op, args) {
-        (LaneOp::Unary(op), &[x]) => unary(op, x, out),
-        (LaneOp::Binary(op), &[x, y]) => binary(op, x, y, out),
-        (LaneOp::Compare(comparison), &[x, y]) => compare(comparison, x, y, out),
-        (LaneOp::Select, &[predicate, x, y]) => select(predicate, x, y, out),
-        (LaneOp::Clamp, &[low, x, high]) => clamp(low, x, high, out),
-        (LaneOp::Convert, &[x]) => convert(x, out),
-        (LaneOp::Copy, &[x]) => {
-            out.bytes_mut().copy_from_slice(x.bytes());
-            Ok(())
-        }
-        (
-            LaneOp::ReducePrecision {
-                exponent_bits,
-                mantissa_bits,
-            },
-            &[x],
-        ) => kernels::reduce_precision(x, exponent_bits, mantissa_bits, out, context),
-        _ => Err(KernelError::Unsupported {
-            what: format!("{op:?} of {} operands", args.len()),
-        }),
-    }
-}
-
-/// The error for an operation that a type does not have.
-pub(super) fn unsupported(op: impl fmt::Debug, element: impl fmt::Display) -> KernelError {
-    KernelError::Unsupported {
-        what: format!("{op:?} of {element}"),
-    }
 }
 
 /// Evaluates `$body` with `$T` bound to the integer type that stores
@@ -141,6 +85,73 @@ macro_rules! with_integer {
             _ => $other,
         }
     };
+}
+
+/// Applies `op` to operands of as many elements as `out`.
+pub(crate) fn apply(
+    op: LaneOp,
+    args: &[ArrayView<'_>],
+    out: ArrayViewMut<'_>,
+    context: Context<'_>,
+) -> Result<(), KernelError> {
+    if context.options.denormals == Denormals::FlushToZero {
+        match args.first().map(ArrayView::element) {
+            Some(ElementType::F32) => return flushed::<f32>(op, args, out, context),
+            Some(ElementType::F64) => return flushed::<f64>(op, args, out, context),
+            Some(ElementType::BF16) => return flushed_bf16(op, args, out, context),
+            _ => {}
+        }
+    }
+    if context.options.rewrites == Rewrites::Xla
+        && let (LaneOp::Binary(BinaryOp::Power), &[x, y]) = (op, args)
+    {
+        let mut out = out;
+        return with_integer!(x.element(),
+            T => {
+                integer::compiled_power::<T>(x.values()?, y.values()?, out.values_mut()?);
+                Ok(())
+            },
+            else kept(op, args, out, context));
+    }
+    kept(op, args, out, context)
+}
+
+/// Applies `op` with denormals kept.
+pub(super) fn kept(
+    op: LaneOp,
+    args: &[ArrayView<'_>],
+    mut out: ArrayViewMut<'_>,
+    context: Context<'_>,
+) -> Result<(), KernelError> {
+    match (op, args) {
+        (LaneOp::Unary(op), &[x]) => unary(op, x, out),
+        (LaneOp::Binary(op), &[x, y]) => binary(op, x, y, out),
+        (LaneOp::Compare(comparison), &[x, y]) => compare(comparison, x, y, out),
+        (LaneOp::Select, &[predicate, x, y]) => select(predicate, x, y, out),
+        (LaneOp::Clamp, &[low, x, high]) => clamp(low, x, high, out),
+        (LaneOp::Convert, &[x]) => convert(x, out),
+        (LaneOp::Copy, &[x]) => {
+            out.bytes_mut().copy_from_slice(x.bytes());
+            Ok(())
+        }
+        (
+            LaneOp::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            },
+            &[x],
+        ) => kernels::reduce_precision(x, exponent_bits, mantissa_bits, out, context),
+        _ => Err(KernelError::Unsupported {
+            what: format!("{op:?} of {} operands", args.len()),
+        }),
+    }
+}
+
+/// The error for an operation that a type does not have.
+pub(super) fn unsupported(op: impl fmt::Debug, element: impl fmt::Display) -> KernelError {
+    KernelError::Unsupported {
+        what: format!("{op:?} of {element}"),
+    }
 }
 
 fn unary(op: UnaryOp, x: ArrayView<'_>, mut out: ArrayViewMut<'_>) -> Result<(), KernelError> {

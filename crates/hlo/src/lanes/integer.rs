@@ -52,6 +52,11 @@ pub(super) fn binary<T: IntegerMath + Arithmetic>(
     Ok(())
 }
 
+/// Power as XLA compiles it.
+pub(super) fn compiled_power<T: IntegerMath + Arithmetic>(x: &[T], y: &[T], out: &mut [T]) {
+    zip_map(x, y, out, T::compiled_power);
+}
+
 /// An operation on one truth value.
 pub(super) fn pred_unary(op: UnaryOp, x: &[Pred], out: &mut [Pred]) -> Result<(), KernelError> {
     match op {

@@ -5,6 +5,7 @@
 //! computations that `reduce`, `map`, `sort` and the like call, many scalars
 //! at once.
 
+mod chain;
 mod complex;
 mod elementwise;
 mod flush;
@@ -12,5 +13,6 @@ mod integer;
 mod program;
 mod real;
 
+pub(crate) use chain::{Chain, Fused, fuse};
 pub(crate) use elementwise::{LaneOp, apply};
 pub(crate) use program::{Effort, LaneRegion, Program, lane_op};

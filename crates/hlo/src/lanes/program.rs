@@ -12,7 +12,7 @@ use crate::shape::Shape;
 use super::elementwise::{LaneOp, apply};
 
 /// Lanes that are evaluated at a time.
-const BLOCK: usize = 1024;
+pub(super) const BLOCK: usize = 1024;
 /// Steps that a program may have; calls are written out, so their number can
 /// exceed that of the module's instructions.
 const MAX_STEPS: usize = 4096;

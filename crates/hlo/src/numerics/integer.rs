@@ -10,6 +10,9 @@ pub(crate) trait IntegerMath: Copy {
     fn remainder(self, divisor: Self) -> Self;
     /// Power, wrapping; for negative exponents 0, or a unit if `self` is one.
     fn power(self, exponent: Self) -> Self;
+    /// Power as XLA compiles it for CPUs: the sign bit of an unsigned exponent
+    /// is a sign too, and of other exponents the low six bits count.
+    fn compiled_power(self, exponent: Self) -> Self;
     /// Left shift; 0 if `amount` is negative or not below the width.
     fn shift_left(self, amount: Self) -> Self;
     /// Right shift that fills with zeros; 0 if `amount` is negative or not below the width.
@@ -75,6 +78,15 @@ macro_rules! integer_math {
                     left >>= 1;
                 }
                 product
+            }
+
+            #[inline]
+            fn compiled_power(self, exponent: Self) -> Self {
+                if (exponent as $signed) < 0 {
+                    // As the signed number of the same bits.
+                    return (self as $signed).power(exponent as $signed) as Self;
+                }
+                self.power(exponent & 63)
             }
 
             #[inline(always)]
@@ -192,6 +204,10 @@ macro_rules! nibble_math {
 
             fn power(self, exponent: Self) -> Self {
                 Self::wrap(self.0.power(exponent.0))
+            }
+
+            fn compiled_power(self, exponent: Self) -> Self {
+                self.power(exponent)
             }
 
             fn shift_left(self, amount: Self) -> Self {
@@ -326,5 +342,15 @@ mod tests {
             [1, 4, 7].map(|x: i32| IntegerMath::clamp(x, 5, 3)),
             [3, 3, 3]
         );
+    }
+
+    #[test]
+    fn xlas_powers_have_short_signed_exponents() {
+        assert_eq!(3_u64.compiled_power(5), 243);
+        assert_eq!(6_u64.compiled_power(2_307_976_756_778_553_091), 216);
+        assert_eq!(3_i32.compiled_power(65), 3);
+        assert_eq!(3_u8.compiled_power(200), 0);
+        assert_eq!(u8::MAX.compiled_power(201), u8::MAX);
+        assert_eq!((-1_i64).compiled_power(-2), 1);
     }
 }

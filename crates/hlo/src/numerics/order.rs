@@ -75,6 +75,18 @@ ordered_integers! {
     U4: u8, |value: Self| value.0;
 }
 
+/// Sign and magnitude in 16 bits of a type whose NaN takes the place of -0: it
+/// is a negative one, beyond all numbers.
+#[inline(always)]
+fn only_nan(bits: u8) -> i16 {
+    let sign = if bits & 0x80 == 0 { 0 } else { i16::MIN };
+    if bits == 0x80 {
+        -1
+    } else {
+        sign | i16::from(bits & 0x7f)
+    }
+}
+
 macro_rules! ordered_floats {
     ($($name:ty: $key:ty, $bits:expr, $value:expr;)*) => {$(
         impl Ordered for $name {
@@ -103,9 +115,9 @@ ordered_floats! {
     F8E5M2: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
     F8E4M3: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
     F8E4M3FN: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
-    F8E4M3B11FNUZ: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
-    F8E5M2FNUZ: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
-    F8E4M3FNUZ: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
+    F8E4M3B11FNUZ: i16, |value: Self| only_nan(value.0), Self::to_f32;
+    F8E5M2FNUZ: i16, |value: Self| only_nan(value.0), Self::to_f32;
+    F8E4M3FNUZ: i16, |value: Self| only_nan(value.0), Self::to_f32;
     F8E3M4: i8, |value: Self| value.0.cast_signed(), Self::to_f32;
     F4E2M1FN: i8, |value: Self| (value.0 << 4).cast_signed(), Self::to_f32;
 }
@@ -191,5 +203,11 @@ mod tests {
         }
         assert!(f32::NAN.compare(Direction::Ne, f32::NAN));
         assert!(f16::from_bits(0x8000).compare(Direction::Eq, f16::from_bits(0)));
+    }
+
+    #[test]
+    fn the_only_nan_is_least() {
+        let [nan, least, zero] = [0x80, 0xff, 0].map(F8E4M3FNUZ);
+        assert!(nan.key() < least.key() && least.key() < zero.key());
     }
 }
