@@ -22,6 +22,10 @@
 //! # Ok::<(), TorchError>(())
 //! ```
 //!
+//! A model inside of a saved TorchScript file (`.pt`) is taken out by
+//! [`Artifact::open_script`](metaneff_binding::Artifact::open_script), without
+//! libtorch, which refuses such a file where the Neuron extension is missing.
+//!
 //! # Copies
 //!
 //! | from | to | copies |
