@@ -153,7 +153,10 @@ fn fixed<B: Backend>(backend: B) -> Result<(), Failure> {
     )?;
     let three = HostTensor::from_vec([3, 2], vec![0.0_f32; 6]).must()?;
     let slot = artifact.contract().slot("bias").must()?;
-    drop(refused("three rows without the flag", slot.validate(three))?);
+    drop(refused(
+        "three rows without the flag",
+        slot.validate(three),
+    )?);
     let wide = HostTensor::from_vec([2, 3], vec![0.0_f32; 6]).must()?;
     let slot = artifact.contract().slot("x").must()?;
     refused("another row length", slot.validate(wide)).map(drop)
