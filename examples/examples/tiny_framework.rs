@@ -41,7 +41,7 @@ enum NetworkError {
     Empty,
     /// A layer failed.
     #[error("layer `{layer}`")]
-    Layer { layer: String, source: Error },
+    Layer { layer: String, source: Box<Error> },
 }
 
 impl<'rt, B: Backend> Layer<'rt, B> {
@@ -124,7 +124,7 @@ impl<'rt, B: Backend> Sequential<'rt, B> {
 fn failed(layer: &str, error: impl Into<Error>) -> NetworkError {
     NetworkError::Layer {
         layer: layer.to_owned(),
-        source: error.into(),
+        source: Box::new(error.into()),
     }
 }
 
@@ -299,12 +299,14 @@ mod tests {
         let models = load(&runtime, &layer(1), 2).unwrap();
         let mut network = Sequential::new(&[("a", &models[0]), ("b", &models[1])]).unwrap();
         let error = network.forward(pair()).unwrap_err();
+        let NetworkError::Layer { layer, source } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(layer, "b");
         assert!(matches!(
-            error,
-            NetworkError::Layer {
-                layer,
-                source: Error::Execute(ExecuteError::Backend(error)),
-            } if layer == "b" && error.status() == Status::EXEC_HW_ERR_NC_UE
+            *source,
+            Error::Execute(ExecuteError::Backend(error))
+                if error.status() == Status::EXEC_HW_ERR_NC_UE
         ));
     }
 

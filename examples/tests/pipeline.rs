@@ -13,21 +13,24 @@ const EXECUTE: Duration = Duration::from_millis(20);
 const TRANSFER: Duration = Duration::from_millis(8);
 
 /// The time that all requests take with so many sessions on one core.
-fn serve(model: &Model<'static, Sim>, input: &Tensor<Validated<'static>>, sessions: usize) -> f64 {
+fn serve(
+    model: &Model<'static, Sim>,
+    input: &Tensor<Validated<'static>>,
+    sessions: usize,
+) -> Result<f64, Box<dyn std::error::Error>> {
     let options = EngineOptions::new().sessions(sessions);
-    let engine = Engine::new(vec![model.clone()], &options).unwrap();
+    let engine = Engine::new(vec![model.clone()], &options)?;
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
-        .build()
-        .unwrap();
+        .build()?;
     executor.block_on(async {
         let requests = (0..REQUESTS).map(|_| Request::new(vec![input.clone()]));
         let requests: Vec<_> = requests.collect();
         let start = Instant::now();
         for answer in engine.serve_all(requests).await {
-            answer.unwrap();
+            answer?;
         }
-        start.elapsed().as_secs_f64()
+        Ok(start.elapsed().as_secs_f64())
     })
 }
 
@@ -47,7 +50,8 @@ fn a_pipeline_comes_near_the_rate_of_its_slowest_stage() {
 
     // One write, one execution and one read for each request; the execution is
     // the slowest, and itself longer than modelled by what the CPU takes.
-    let (alone, pipeline) = (serve(&model, &input, 1), serve(&model, &input, 3));
+    let alone = serve(&model, &input, 1).unwrap();
+    let pipeline = serve(&model, &input, 3).unwrap();
     let own = alone / f64::from(REQUESTS) - 2.0 * TRANSFER.as_secs_f64();
     let ideal = own * f64::from(REQUESTS);
     println!("alone {alone:.3} s, pipeline {pipeline:.3} s, ideal {ideal:.3} s");

@@ -216,10 +216,10 @@ fn an_edit_keeps_every_other_byte_and_shares_the_graph() {
 }
 
 /// A saved module with one attribute, `model`, as TorchScript writes it.
-fn script(neff: &[u8], metaneff: &[u8]) -> Vec<u8> {
+fn script(neff: &[u8], metaneff: &[u8]) -> std::io::Result<Vec<u8>> {
     use std::io::{Cursor, Write};
     let text = |text: &[u8]| {
-        let size = u32::try_from(text.len()).unwrap().to_le_bytes();
+        let size = u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
         [b"X", &size[..], text].concat()
     };
     let pickle = [
@@ -233,9 +233,9 @@ fn script(neff: &[u8], metaneff: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored =
         zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    zip.start_file("traced/data.pkl", stored).unwrap();
-    zip.write_all(&pickle.concat()).unwrap();
-    zip.finish().unwrap().into_inner()
+    zip.start_file("traced/data.pkl", stored)?;
+    zip.write_all(&pickle.concat())?;
+    Ok(zip.finish()?.into_inner())
 }
 
 #[test]
@@ -245,7 +245,8 @@ fn a_saved_torchscript_module_gives_its_artifacts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pt");
     let options = ContractOptions::new();
-    std::fs::write(&path, script(&neff, &metaneff.encode_to_vec())).unwrap();
+    let file = script(&neff, &metaneff.encode_to_vec()).unwrap();
+    std::fs::write(&path, file).unwrap();
     let artifacts = Artifact::open_script(&path, &options).unwrap();
     let [(name, artifact)] = &artifacts[..] else {
         panic!("{artifacts:?}");
@@ -256,7 +257,8 @@ fn a_saved_torchscript_module_gives_its_artifacts() {
     assert!(artifact.contract().is_joined());
 
     // What is no NEFF is found by no one; what has no model says so.
-    std::fs::write(&path, script(b"no NEFF", b"no metaneff")).unwrap();
+    let file = script(b"no NEFF", b"no metaneff").unwrap();
+    std::fs::write(&path, file).unwrap();
     let error = Artifact::open_script(&path, &options).unwrap_err();
     assert!(matches!(error, ArtifactError::Script(_)));
     let error = Artifact::open_script(folder.path().join("none.pt"), &options).unwrap_err();

@@ -66,6 +66,21 @@ fn a_use_during_a_background_load_gets_its_result() {
 }
 
 #[test]
+fn a_background_load_leaves_its_model_to_whoever_waits() {
+    loom::model(|| {
+        let latch = Arc::new(Latch::new());
+        assert!(latch.begin());
+        let background = Arc::clone(&latch);
+        let load = thread::spawn(move || background.fill(|| Arc::new(7)));
+        // Unloading it needs the only handle.
+        let model = latch.wait_and_take(None).unwrap();
+        assert_eq!(Arc::strong_count(&model), 1);
+        load.join().unwrap();
+        assert_eq!(latch.progress(), Progress::Idle);
+    });
+}
+
+#[test]
 fn an_unload_beside_a_use_forgets_the_model_or_comes_too_early() {
     loom::model(|| {
         let latch = Arc::new(Latch::new());

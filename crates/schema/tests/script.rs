@@ -5,14 +5,14 @@ use std::path::Path;
 use metaneff_schema::decode_metaneff;
 use metaneff_schema::script::{ScriptArchive, ScriptError, ScriptKind};
 
-fn open() -> ScriptArchive {
+fn open() -> Result<ScriptArchive, ScriptError> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    ScriptArchive::open(data.join("torchscript.pt")).unwrap()
+    ScriptArchive::open(data.join("torchscript.pt"))
 }
 
 #[test]
 fn models_are_found_by_their_attributes() {
-    let archive = open();
+    let archive = open().unwrap();
     let found: Vec<_> = archive
         .models()
         .iter()
@@ -36,7 +36,7 @@ fn models_are_found_by_their_attributes() {
 
 #[test]
 fn tensors_are_read_where_their_elements_follow_one_another() {
-    let mut archive = open();
+    let mut archive = open().unwrap();
     let floats: Vec<u8> = (0_u8..6).flat_map(|i| f32::from(i).to_le_bytes()).collect();
     assert_eq!(archive.tensor("child.weight").unwrap(), floats);
     // [1, 2, 3] in bf16, behind one element that is not the tensor's.
@@ -58,14 +58,14 @@ fn tensors_are_read_where_their_elements_follow_one_another() {
 }
 
 /// A zip with one member, `m/data.pkl`, that is not compressed.
-fn zipped(pickle: &[u8]) -> Vec<u8> {
+fn zipped(pickle: &[u8]) -> std::io::Result<Vec<u8>> {
     use std::io::{Cursor, Write};
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored =
         zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    zip.start_file("m/data.pkl", stored).unwrap();
-    zip.write_all(pickle).unwrap();
-    zip.finish().unwrap().into_inner()
+    zip.start_file("m/data.pkl", stored)?;
+    zip.write_all(pickle)?;
+    Ok(zip.finish()?.into_inner())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn hostile_pickles_take_memory_in_proportion_to_their_size() {
         lists, marks, numbers, singles, recalled, remembered, classes,
     ] {
         pickle.push(b'.');
-        let file = zipped(&pickle);
+        let file = zipped(&pickle).unwrap();
         let size = u64::try_from(file.len()).unwrap();
         let measured = allocation_counter::measure(|| {
             let _ = ScriptArchive::read(std::io::Cursor::new(&file[..]));

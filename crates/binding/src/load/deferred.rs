@@ -117,6 +117,23 @@ impl<B: Backend> DeferredModel<B> {
             .unwrap_or(Err(LoadError::Deadline { limit }))
     }
 
+    /// As [`get`](Self::get), for asynchronous callers: no worker of the executor
+    /// waits. Dropping the future leaves the load to a later use.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`LoadError::Thread`].
+    #[cfg(feature = "tokio")]
+    pub async fn ready(&self) -> Result<Model<'static, B>, LoadError> {
+        let model = self.clone();
+        let loaded = crate::engine::off_thread(move || model.get()).await;
+        loaded.unwrap_or_else(|error| {
+            Err(LoadError::Thread {
+                detail: error.to_string(),
+            })
+        })
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn state(&self) -> LoadState {

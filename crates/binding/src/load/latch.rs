@@ -71,6 +71,14 @@ impl<T: Clone> Latch<T> {
         idle
     }
 
+    /// As [`finish`](Self::finish), and keeps no copy of the value.
+    pub(crate) fn fill(&self, make: impl FnOnce() -> T) {
+        let maker = Maker(self);
+        let value = make();
+        *self.lock() = Phase::Done(value);
+        drop(maker);
+    }
+
     /// Makes the value, after [`begin`](Self::begin) has said so.
     pub(crate) fn finish(&self, make: impl FnOnce() -> T) -> T {
         let maker = Maker(self);
@@ -122,6 +130,30 @@ impl<T: Clone> Latch<T> {
 }
 
 impl<T> Latch<T> {
+    /// Waits while the value is being made and takes it out, no longer than
+    /// `limit` if there is one.
+    pub(crate) fn wait_and_take(&self, limit: Option<Duration>) -> Option<T> {
+        let start = Instant::now();
+        let mut phase = self.lock();
+        while matches!(*phase, Phase::Busy) {
+            phase = match limit {
+                None => self
+                    .changed
+                    .wait(phase)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(limit) => {
+                    let left = limit.checked_sub(start.elapsed())?;
+                    self.changed
+                        .wait_timeout(phase, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+        drop(phase);
+        self.take()
+    }
+
     /// Takes the value out; the next to ask makes it again.
     pub(crate) fn take(&self) -> Option<T> {
         let mut phase = self.lock();

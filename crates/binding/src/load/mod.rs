@@ -94,14 +94,14 @@ impl<B: Backend> LoadPlan<B> {
         }
         let (plan, target) = (Arc::clone(self), Arc::clone(latch));
         let started = detach("metaneff-load", move || {
-            drop(target.finish(|| plan.load()));
+            target.fill(|| plan.load());
         });
         if let Err(error) = started {
-            drop(latch.finish(|| {
+            latch.fill(|| {
                 Err(LoadError::Thread {
                     detail: error.to_string(),
                 })
-            }));
+            });
         }
     }
 }
@@ -220,7 +220,7 @@ impl<B: Backend> Loading<B> {
     ///
     /// [`LoadError`], with the unloaded model.
     pub fn wait(self) -> Result<Model<'static, B>, Rejected<Unloaded<B>, LoadError>> {
-        let outcome = self.latch.wait();
+        let outcome = self.latch.wait_and_take(None);
         let unloaded = Unloaded { plan: self.plan };
         finished(unloaded, outcome)
     }
@@ -228,14 +228,14 @@ impl<B: Backend> Loading<B> {
     /// Waits no longer than `limit`. A load may hang for ever, for instance while
     /// peers of a world are missing.
     pub fn wait_for(self, limit: Duration) -> Waited<B> {
-        let outcome = self.latch.wait_for(limit);
+        let outcome = self.latch.wait_and_take(Some(limit));
         if outcome.is_none() && !self.is_finished() {
             return Waited::Loading(self);
         }
         let unloaded = Unloaded {
             plan: Arc::clone(&self.plan),
         };
-        match finished(unloaded, outcome.or_else(|| self.latch.peek())) {
+        match finished(unloaded, outcome.or_else(|| self.latch.take())) {
             Ok(model) => Waited::Ready(model),
             Err(rejected) => Waited::Failed(rejected),
         }

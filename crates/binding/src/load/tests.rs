@@ -10,6 +10,7 @@ use bytes::Bytes;
 use metaneff_schema::metaneff::meta_tensor::Type;
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor};
 use metaneff_schema::nrt::Status;
+use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Fake, MockBackend, MockHandle, add_model, model};
@@ -143,6 +144,21 @@ fn each_step_of_a_load_is_the_next_ones_evidence() {
     assert_eq!(model.core(), Core::new(2));
     model.unload().unwrap();
     assert!(fake.live().is_empty());
+}
+
+#[test]
+fn a_model_that_was_waited_for_is_the_callers_alone() {
+    let (fake, runtime) = runtime();
+    for _ in 0..50 {
+        let loading = runtime.prepare(&add_model(), LoadOptions::new()).start();
+        loading.wait().unwrap().unload().unwrap();
+        assert!(fake.live().is_empty());
+        let background = runtime.prepare(&in_background(), LoadOptions::new());
+        let background = background.open().unwrap();
+        background.get().unwrap();
+        background.unload().unwrap();
+        assert!(fake.live().is_empty());
+    }
 }
 
 #[test]
@@ -332,6 +348,95 @@ fn a_checkpoint_is_part_of_the_load() {
         LoadError::Weights { detail } if detail.contains('w')
     ));
     assert!(fake.live().is_empty());
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn asynchronous_first_uses_load_once_and_may_be_dropped() {
+    let (fake, runtime) = runtime();
+    let model = runtime.prepare(&lazy(), LoadOptions::new()).open().unwrap();
+    drop(model.ready());
+    assert_eq!(model.state(), LoadState::Unloaded);
+    let (first, second) = tokio::join!(model.ready(), model.ready());
+    let sums = [first, second].map(|model| sum(&mut model.unwrap().session().unwrap()));
+    assert_eq!(sums, [[2.0, 4.0]; 2]);
+    assert_eq!(loads(&fake), 1);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Get,
+    Hold,
+    Release,
+    Unload,
+    Batching(bool),
+    Lazy(bool),
+    Aliases(bool),
+    Fail(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Get),
+        2 => Just(Step::Hold),
+        2 => Just(Step::Release),
+        2 => Just(Step::Unload),
+        1 => any::<bool>().prop_map(Step::Batching),
+        1 => any::<bool>().prop_map(Step::Lazy),
+        1 => any::<bool>().prop_map(Step::Aliases),
+        2 => (0_u64..8).prop_map(Step::Fail),
+    ];
+    prop::collection::vec(step, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn no_order_of_uses_edits_and_failures_leaks_or_loads_twice(steps in steps()) {
+        let (fake, runtime) = runtime();
+        let model = runtime.prepare(&lazy(), LoadOptions::new()).open().unwrap();
+        let mut held: Vec<Session<'static, Fake>> = Vec::new();
+        for step in steps {
+            let ready = model.state() == LoadState::Ready;
+            let _ = fake.take_calls();
+            match step {
+                Step::Get => {
+                    let got = model.get();
+                    prop_assert_eq!(got.is_ok(), model.state() == LoadState::Ready);
+                    if ready {
+                        prop_assert_eq!(loads(&fake), 0);
+                    }
+                }
+                Step::Hold => held.extend(model.get().ok().and_then(|model| model.session().ok())),
+                Step::Release => drop(held.pop()),
+                Step::Unload => {
+                    let unloaded = model.unload();
+                    let expected = match unloaded {
+                        Ok(()) => LoadState::Unloaded,
+                        Err(UnloadError::InUse) => LoadState::Ready,
+                        Err(error) => panic!("{error}"),
+                    };
+                    prop_assert_eq!(model.state(), expected);
+                }
+                Step::Batching(value) => {
+                    model.set_dynamic_batching(value).unwrap();
+                    prop_assert_eq!(model.state(), LoadState::Unloaded);
+                }
+                Step::Lazy(value) => {
+                    let before = model.state();
+                    model.set_lazy_load(value).unwrap();
+                    prop_assert_eq!(model.state(), before);
+                }
+                Step::Aliases(value) => model.set_return_aliases(value).unwrap(),
+                Step::Fail(calls) => {
+                    fake.fail_after(calls, Status::FAILURE);
+                    continue;
+                }
+            }
+            fake.recover();
+        }
+        drop((model, held));
+        prop_assert!(fake.live().is_empty());
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use metaneff_schema::metaneff::meta_tensor::Type;
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor};
 use metaneff_schema::nrt::Status;
+use proptest::prelude::*;
 
 use crate::testing::{Fake, Launch, add_model, model};
 use crate::{
@@ -457,4 +458,43 @@ fn a_world_that_its_ranks_do_not_fit_in_is_refused() {
         .unwrap_err();
     assert!(matches!(error, SpmdError::Ranks { ref outcomes } if outcomes.len() == 3));
     assert!(fake.live().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_number_of_cores_gives_what_one_gives(
+        rows in prop::collection::vec(-100_i16..100, 0..40),
+        cores in 1_u32..6,
+    ) {
+        let fake = Fake::new();
+        let runtime = Runtime::new(fake.clone());
+        let artifact = add_model().with_dynamic_batching(true).unwrap();
+        let cores: Vec<Core> = (0..cores).map(Core::new).collect();
+        let mut replicas = runtime.replicate(&artifact, &cores).unwrap();
+        let rows: Vec<f32> = rows.into_iter().map(f32::from).collect();
+        let inputs = |slots: [&Slot; 2]| slots.map(|slot| admit(slot, &rows)).to_vec();
+        let given = inputs([replicas.slot(0).unwrap(), replicas.slot(1).unwrap()]);
+        let spread = replicas.execute_batch(given).unwrap();
+        // No core gets two rows more than another one: as many launches as pairs
+        // of the even parts.
+        let even = |core: usize| {
+            let (size, larger) = (rows.len() / cores.len(), rows.len() % cores.len());
+            (size + usize::from(core < larger)).div_ceil(2)
+        };
+        prop_assert_eq!(spread.launches(), (0..cores.len()).map(even).sum::<usize>());
+
+        let model = runtime.load(&artifact, Core::new(0)).unwrap();
+        let mut session = model.session().unwrap();
+        let given = inputs([model.slot(0).unwrap(), model.slot(1).unwrap()]);
+        let alone = session.execute_batch(given).unwrap().tolerate_nan();
+        let spread = spread.tolerate_nan();
+        prop_assert_eq!(
+            spread.get(0).unwrap().to_vec::<f32>().unwrap(),
+            alone.get(0).unwrap().to_vec::<f32>().unwrap()
+        );
+        drop((replicas, session, model));
+        prop_assert!(fake.live().is_empty());
+    }
 }

@@ -48,7 +48,7 @@ pub fn add_model() -> Artifact {
 ///
 /// # Errors
 ///
-/// As [`Contract::new`].
+/// As [`Contract::new`](crate::Contract::new).
 pub fn model(message: &MetaNeff) -> Result<Artifact, ContractError> {
     Artifact::from_message(Bytes::new(), message, &ContractOptions::new())
 }

@@ -1,11 +1,14 @@
 //! User inputs, states and weights.
 
-use metaneff_binding::{Artifact, Backend, BindError, Checkpoint, Runtime, StatesError};
+use metaneff_binding::{
+    Argument, Artifact, Backend, BindError, BoundTensor, Checkpoint, Core, Runtime, Session,
+    StatesError,
+};
 use metaneff_schema::xla::PrimitiveType::F32;
 
-use crate::case::{Case, Failure, equal, holds, refused};
+use crate::case::{Case, Failure, Setup, equal, holds, refused};
 use crate::graph::Graph;
-use crate::models::{Must as _, artifact, floats, load, read_floats};
+use crate::models::{Must as _, artifact, floats, identity, load, read_floats, subtract};
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
     vec![
@@ -51,6 +54,19 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             "page 5",
             not_a_user_input,
         ),
+        Case::new(
+            "roles/chain/on_device",
+            "an output goes into another model without leaving the device",
+            "page 4.6",
+            chained,
+        ),
+        Case::new(
+            "roles/chain/checked",
+            "an output of another shape or core is refused and given back",
+            "user need 14",
+            chain_checked,
+        )
+        .with(Setup::TWO_CORES),
     ]
 }
 
@@ -90,10 +106,7 @@ pub(super) fn safetensors(tensors: &[(&str, [f32; 2])]) -> Vec<u8> {
 }
 
 /// One launch from zero states.
-fn launch<B: Backend>(
-    session: &mut metaneff_binding::Session<'_, B>,
-    x: [f32; 2],
-) -> Result<Vec<f32>, Failure> {
+fn launch<B: Backend>(session: &mut Session<'_, B>, x: [f32; 2]) -> Result<Vec<f32>, Failure> {
     let states = session.zero_states().must()?;
     let x = session.slot("x").must()?.validate(floats(&x)?).must()?;
     let executed = session.bind([x]).must()?.execute(states).must()?;
@@ -210,7 +223,7 @@ fn shown<B: Backend>(backend: B) -> Result<(), Failure> {
         .must()?;
     let (mut one, mut two) = (model.session().must()?, model.session().must()?);
     let states = one.zero_states().must()?;
-    let input = |session: &metaneff_binding::Session<'_, B>| {
+    let input = |session: &Session<'_, B>| {
         let x = floats(&[1.0, 2.0])?.into_owned();
         session.slot("x").must()?.validate(x).must()
     };
@@ -255,4 +268,70 @@ fn not_a_user_input<B: Backend>(backend: B) -> Result<(), Failure> {
         )?;
     }
     Ok(())
+}
+
+/// `a - b` on the device.
+fn difference<'rt, B: Backend>(
+    session: &mut Session<'rt, B>,
+    a: [f32; 2],
+    b: [f32; 2],
+) -> Result<BoundTensor<'rt, B>, Failure> {
+    let tensor = |key: &str, values: &[f32; 2]| {
+        let tensor = floats(values)?.into_owned();
+        session.slot(key).must()?.validate(tensor).must()
+    };
+    let inputs = [tensor("a", &a)?, tensor("b", &b)?];
+    let ready = session.bind(inputs).must()?;
+    let mut outputs = ready.execute(()).must()?.tolerate_nan().into_outputs();
+    outputs.take(0).must()
+}
+
+fn chained<B: Backend>(backend: B) -> Result<(), Failure> {
+    let runtime = Runtime::new(backend);
+    let (first, second) = (load(&runtime, &subtract()?)?, load(&runtime, &subtract()?)?);
+    let (mut first, mut second) = (first.session().must()?, second.session().must()?);
+    let output = difference(&mut first, [9.0, 8.0], [1.0, 2.0])?;
+    let before = runtime.transfers();
+    let a = Argument::Device(second.adopt("a", output).must()?);
+    let b = second.slot("b").must()?.validate(floats(&[1.0, 1.0])?);
+    let ready = second.bind([a, Argument::Host(b.must()?)]).must()?;
+    let outputs = ready.execute(()).must()?.tolerate_nan().into_outputs();
+    if let (Some(before), Some(after)) = (before, runtime.transfers()) {
+        let moved = after.host_to_device - before.host_to_device;
+        equal("bytes to the device", moved, 8)?;
+        equal(
+            "bytes to the host",
+            after.device_to_host,
+            before.device_to_host,
+        )?;
+    }
+    equal("a - b - 1", read_floats(&outputs, 0)?, vec![7.0, 5.0])
+}
+
+fn chain_checked<B: Backend>(backend: B) -> Result<(), Failure> {
+    let runtime = Runtime::new(backend);
+    let model = load(&runtime, &subtract()?)?;
+    let mut session = model.session().must()?;
+    let output = difference(&mut session, [9.0, 8.0], [1.0, 2.0])?;
+    let wide = load(&runtime, &identity(F32, &[3])?)?;
+    let wide = wide.session().must()?;
+    let rejected = refused("two elements for three", wide.adopt(0, output))?;
+    holds(
+        "both slots are named",
+        matches!(rejected.reason(), BindError::Unlike { .. }),
+    )?;
+    let far = runtime.load(&subtract()?, Core::new(1)).must()?;
+    let far = far.session().must()?;
+    let rejected = refused("another core", far.adopt("a", rejected.into_input()))?;
+    match rejected.reason() {
+        BindError::CoreMismatch {
+            expected, found, ..
+        } => {
+            let cores = (*expected, *found);
+            equal("cores", cores, (Core::new(1), Core::new(0)))?;
+        }
+        other => return Err(Failure::new(other.to_string())),
+    }
+    let same = session.adopt("a", rejected.into_input()).must()?;
+    equal("the output", same.to_vec::<f32>().must()?, vec![8.0, 6.0])
 }
