@@ -217,7 +217,7 @@ opcodes! {
     "popcnt", "integer", SPEC, "";
     "power", "number", SPEC, "integers wrap; negative exponents give 0 or a unit; exponents of six bits as in jitted XLA, where the options ask for that";
     "real", "float, complex", SPEC, "";
-    "reduce", "all", SPEC, "sums of types below f32 as XLA's windows of 32, or in f32 on request; of no dimensions without the initial value as in jitted XLA, where the options ask for that";
+    "reduce", "all", SPEC, "sums of types below f32 as XLA's windows of 32, or in f32 on request; of single elements without the initial value as in jitted XLA, where the options ask for that";
     "reduce-precision", "float", SPEC, "";
     "reduce-scatter", "all", SPEC, "in a world of devices";
     "reduce-window", "all", SPEC, "types below f32 round at every step as in XLA, but for cumulative windows, or once on request";

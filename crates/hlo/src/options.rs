@@ -94,7 +94,7 @@ pub enum Rewrites {
     /// Those of XLA on a CPU. An integer quotient by a power, `a / b^c`, is
     /// `a * b^-c`, which is 0 wherever `c` is positive and `b` no unit. Of an
     /// integer exponent the low six bits count, and its highest bit is a sign
-    /// in unsigned types too. A reduction of no dimensions gives its operand,
+    /// in unsigned types too. A reduction of single elements gives them,
     /// whatever the initial value is.
     Xla,
 }

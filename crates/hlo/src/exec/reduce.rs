@@ -26,10 +26,11 @@ impl<'a> Run<'a> {
         computation: ComputationIndex,
     ) -> Result<Value<'a>, Fault> {
         let arity = frame.operands.len() / 2;
-        if dims.is_empty() && arity == 1 && self.options().rewrites == Rewrites::Xla {
+        let operands = frame.views(0..arity)?;
+        let single = dims.iter().all(|&dim| operands[0].dims()[dim] == 1);
+        if single && arity == 1 && self.options().rewrites == Rewrites::Xla {
             return Ok(frame.operands[0].clone());
         }
-        let operands = frame.views(0..arity)?;
         let inits = frame.views(arity..2 * arity)?;
         let results = frame.results()?;
         let plan = self.plan;

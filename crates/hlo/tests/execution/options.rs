@@ -196,22 +196,25 @@ fn quotients_by_powers_follow_the_specification_unless_asked() {
 }
 
 #[test]
-fn xlas_reductions_of_nothing_forget_the_initial_value() {
+fn xlas_reductions_of_single_elements_forget_the_initial_value() {
     let scalar = array(S32, &[]);
-    let proto = calling(
-        vec![add(S32)],
-        "reduce",
-        &[array(S32, &[3]), scalar],
-        array(S32, &[3]),
-        |op| op.dimensions.clear(),
-    );
-    let inputs = [ints(&[1, 2, 3]), Array::from_values(&[], &[10]).unwrap()];
-    for (options, expected) in [
-        (ExecuteOptions::default(), [11, 12, 13]),
-        (ExecuteOptions::as_xla(), [1, 2, 3]),
-    ] {
-        let execution = execute(&proto, &inputs, &options).unwrap();
-        assert_eq!(execution.outputs[0].values::<i32>().unwrap(), expected);
+    for (dims, reduced) in [(&[3][..], &[][..]), (&[3, 1], &[1])] {
+        let proto = calling(
+            vec![add(S32)],
+            "reduce",
+            &[array(S32, dims), scalar.clone()],
+            array(S32, &[3]),
+            |op| op.dimensions = reduced.to_vec(),
+        );
+        let init = Array::from_values(&[], &[10]).unwrap();
+        let inputs = [ints(&[1, 2, 3]), init];
+        for (options, expected) in [
+            (ExecuteOptions::default(), [11, 12, 13]),
+            (ExecuteOptions::as_xla(), [1, 2, 3]),
+        ] {
+            let execution = execute(&proto, &inputs, &options).unwrap();
+            assert_eq!(execution.outputs[0].values::<i32>().unwrap(), expected);
+        }
     }
 }
 
