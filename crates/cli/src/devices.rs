@@ -103,7 +103,13 @@ fn library(args: &Args) -> Result<Library, Failure> {
     }
     let library = NrtLibrary::open(&options).map_err(|error| Failure::backend(&error))?;
     let missing = library.missing_functions();
-    let version = library.version().map(|version| format!("{version:?}"));
+    let version = library.version().map(|version| {
+        json!({
+            "number": version.to_string(),
+            "detail": version.detail,
+            "git_hash": version.git_hash,
+        })
+    });
     let lines = vec![
         ("library", display(Path::new(library.path()))),
         (
