@@ -45,6 +45,7 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
     let mut taken = BTreeSet::new();
     let mut rows = table(&["model", "kind", "file", "#bytes"]);
     let mut documents: Vec<Value> = Vec::new();
+    let mut contents = Vec::new();
     for model in models {
         let stem = match models.len() {
             1 => "model".to_owned(),
@@ -52,9 +53,6 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
         };
         for (extension, bytes) in [("neff", &model.neff), ("metaneff", &model.metaneff)] {
             let path = args.output.join(format!("{stem}.{extension}"));
-            if !args.dry_run {
-                files::write(&path, [&**bytes])?;
-            }
             let kind = model.kind.to_string();
             rows.add_row([
                 shown(&model.name),
@@ -68,7 +66,11 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
                 "path": path.display().to_string(),
                 "size": bytes.len(),
             }));
+            contents.push((path, bytes.clone()));
         }
+    }
+    if !args.dry_run {
+        files::write_all(&contents)?;
     }
     if console.json() {
         console.document(&json!({ "written": !args.dry_run, "files": documents }))?;

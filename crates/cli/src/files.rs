@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use metaneff_schema::{DecodeError, decode_hlo, unwrap_hlo_proto};
+use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
 
@@ -61,44 +62,92 @@ pub(crate) fn write<'a>(
     path: &Path,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<(), Failure> {
-    try_write(path, chunks).map_err(|error| Failure::Write {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+    Staged::new(path, chunks)
+        .and_then(Staged::finish)
+        .map_err(|error| refused(path, &error))
 }
 
-fn try_write<'a>(path: &Path, chunks: impl IntoIterator<Item = &'a [u8]>) -> io::Result<()> {
-    // A link stays a link: the file that it names is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    match fs::metadata(&target) {
-        Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() => {
-            let mut file = File::options().write(true).open(&target)?;
-            return chunks.into_iter().try_for_each(|part| file.write_all(part));
-        }
-        // Replacing a file does not ask for the right to write it; its owner does.
-        Ok(found) if found.permissions().readonly() => {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        _ => {}
+/// Writes several files: none takes its name before all of them are written.
+pub(crate) fn write_all(files: &[(PathBuf, Bytes)]) -> Result<(), Failure> {
+    let mut staged = Vec::new();
+    for (path, bytes) in files {
+        let file = Staged::new(path, [&**bytes]).map_err(|error| refused(path, &error))?;
+        staged.push((path, file));
     }
-    let folder = match target.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".metaneff-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // The process's mask takes its part away, as from every new file.
-        builder.permissions(fs::Permissions::from_mode(0o666));
+    // A pipe may still refuse; a file that is whole only changes its name.
+    staged.sort_by_key(|(_, file)| matches!(file, Staged::Beside { .. }));
+    for (path, file) in staged {
+        file.finish().map_err(|error| refused(path, &error))?;
     }
-    let mut file = builder.tempfile_in(&folder)?;
-    for part in chunks {
-        file.write_all(part)?;
-    }
-    file.as_file().sync_all()?;
-    file.persist(&target).map_err(|error| error.error)?;
     Ok(())
+}
+
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    Failure::Write {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// A file that is ready to be written.
+enum Staged<'a> {
+    /// Whole, beside the target, without its name.
+    Beside {
+        file: NamedTempFile,
+        target: PathBuf,
+    },
+    /// What is no regular file, and the bytes for it.
+    Direct { file: File, chunks: Vec<&'a [u8]> },
+}
+
+impl<'a> Staged<'a> {
+    fn new(path: &Path, chunks: impl IntoIterator<Item = &'a [u8]>) -> io::Result<Self> {
+        // A link stays a link: the file that it names is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&target) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                let file = File::options().write(true).open(&target)?;
+                let chunks = chunks.into_iter().collect();
+                return Ok(Self::Direct { file, chunks });
+            }
+            // Replacing a file does not ask for the right to write it; its owner does.
+            Ok(found) if found.permissions().readonly() => {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            _ => {}
+        }
+        let folder = match target.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        // The error for the folder, not for a temporary name in it.
+        fs::metadata(&folder)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".metaneff-");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // The process's mask takes its part away, as from every new file.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let mut file = builder.tempfile_in(&folder)?;
+        for part in chunks {
+            file.write_all(part)?;
+        }
+        file.as_file().sync_all()?;
+        Ok(Self::Beside { file, target })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Beside { file, target } => {
+                file.persist(&target).map_err(|error| error.error)?;
+                Ok(())
+            }
+            Self::Direct { mut file, chunks } => {
+                chunks.into_iter().try_for_each(|part| file.write_all(part))
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use metaneff_binding::{Contract, ContractOptions};
 use metaneff_hlo::Module;
 use metaneff_schema::neff::{NeffBuilder, PackageKind};
@@ -108,9 +109,11 @@ pub(crate) fn run(console: &Console, args: &Args) -> Outcome {
     let message = builder.build();
     // Names of a front end are no finding here, everything else is.
     Contract::new(&message, &ContractOptions::new().lenient()).map_err(|error| failed(&error))?;
-    let metaneff = Document::of(&message).to_vec();
-    files::write(&args.neff, [&*neff])?;
-    files::write(&args.metaneff, [&*metaneff])?;
+    let metaneff = Bytes::from(Document::of(&message).to_vec());
+    files::write_all(&[
+        (args.neff.clone(), neff.clone()),
+        (args.metaneff.clone(), metaneff.clone()),
+    ])?;
 
     if console.json() {
         console.document(&json!({

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use metaneff_hlo::error::Site;
 use metaneff_hlo::{Module, OPCODES, VerifyError};
 use metaneff_schema::decode_hlo;
@@ -96,6 +97,7 @@ fn compile(console: &Console, request: &Compile) -> Outcome {
         Ok(Exit::Finding)
     };
     let mut written = None;
+    let mut contents = Vec::new();
     let proto = match decode_hlo(graph.clone()) {
         Ok(proto) => proto,
         Err(cause) => return Err(Failure::file(&request.input, &cause)),
@@ -106,7 +108,7 @@ fn compile(console: &Console, request: &Compile) -> Outcome {
     };
     if request.has_step("tensorize") && request.tensorizer_options.contains("--print-nki") {
         let text = listing::listing(&module);
-        files::write(Path::new("nki.py"), [text.as_bytes()])?;
+        contents.push((PathBuf::from("nki.py"), Bytes::from(text)));
     }
     if request.has_step("compile") {
         let builder = match NeffBuilder::from_hlo(graph) {
@@ -119,9 +121,10 @@ fn compile(console: &Console, request: &Compile) -> Outcome {
         let neff = builder.cores(1, request.logical_core_size).build();
         let output = request.output.clone();
         let output = output.unwrap_or_else(|| PathBuf::from("file.neff"));
-        files::write(&output, [&*neff])?;
         written = Some(output.display().to_string());
+        contents.push((output, neff));
     }
+    files::write_all(&contents)?;
     if console.json() {
         console.document(&json!({ "status": "PASS", "neff": written }))?;
     } else {
