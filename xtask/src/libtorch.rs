@@ -237,7 +237,10 @@ pub(crate) fn provide() -> Result<Libtorch, Error> {
             "LIBTORCH is not set, and python3 has no pip to fetch libtorch with".to_owned(),
         ));
     };
-    let wheels = fetch(&pip, platform, &home)?;
+    let wheels = match fetch(&pip, platform, &home)? {
+        Fetched::All(wheels) => wheels,
+        Fetched::Nothing(reason) => return Ok(Libtorch::Missing(reason)),
+    };
     assemble(&wheels, &home, &folder)?;
     Ok(Libtorch::Ready(folder))
 }
@@ -327,8 +330,20 @@ impl Pip {
     }
 }
 
-/// Downloads what is not there yet, and gives the wheels in the platform's order.
-fn fetch(pip: &Pip, platform: &Platform, home: &Path) -> Result<Vec<PathBuf>, Error> {
+/// What a download gave.
+enum Fetched {
+    /// The wheels, in the platform's order.
+    All(Vec<PathBuf>),
+    /// The index cannot be reached, or has no such file; which.
+    Nothing(String),
+}
+
+/// Downloads what is not there yet.
+///
+/// # Errors
+///
+/// A file with another hash than the pinned one, and what writing answers.
+fn fetch(pip: &Pip, platform: &Platform, home: &Path) -> Result<Fetched, Error> {
     let store = home.join("wheels");
     fs::create_dir_all(&store)?;
     let mut wheels = Vec::new();
@@ -336,7 +351,10 @@ fn fetch(pip: &Pip, platform: &Platform, home: &Path) -> Result<Vec<PathBuf>, Er
         let found = match find_wheel(&store, wheel)? {
             Some(found) => found,
             None => {
-                download(pip, platform, wheel, &store)?;
+                if !download(pip, platform, wheel, &store)? {
+                    let reason = format!("pip could not download {}", wheel.requirement);
+                    return Ok(Fetched::Nothing(reason));
+                }
                 find_wheel(&store, wheel)?.ok_or_else(|| {
                     format!(
                         "{} came without a file of hash sha256:{}",
@@ -347,10 +365,10 @@ fn fetch(pip: &Pip, platform: &Platform, home: &Path) -> Result<Vec<PathBuf>, Er
         };
         wheels.push(found);
     }
-    Ok(wheels)
+    Ok(Fetched::All(wheels))
 }
 
-fn download(pip: &Pip, platform: &Platform, wheel: &Wheel, store: &Path) -> Result<(), Error> {
+fn download(pip: &Pip, platform: &Platform, wheel: &Wheel, store: &Path) -> Result<bool, Error> {
     shell::say(&format!("fetching {}", wheel.requirement));
     let list = store.join("requirement.txt");
     fs::write(
@@ -373,11 +391,15 @@ fn download(pip: &Pip, platform: &Platform, wheel: &Wheel, store: &Path) -> Resu
         command.arg("--resume-retries=10");
     }
     command.arg("--dest").arg(store).arg("-r").arg(&list);
-    if command.status()?.success() {
-        Ok(())
-    } else {
-        Err(format!("pip could not download {}", wheel.requirement).into())
+    let output = command.stdout(Stdio::inherit()).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if !complaint.is_empty() {
+        shell::complain(complaint.trim_end());
     }
+    if complaint.contains("DO NOT MATCH THE HASHES") {
+        return Err(format!("{} is not the file that is pinned", wheel.requirement).into());
+    }
+    Ok(output.status.success())
 }
 
 /// The wheel's file in `store`, if its hash is right.

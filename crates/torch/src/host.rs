@@ -163,10 +163,7 @@ struct Facts {
 impl Facts {
     fn of(tensor: &Tensor) -> Result<Self, TorchError> {
         let dtype = dtype_of(tensor)?;
-        let device = tensor.device();
-        if device != Device::Cpu {
-            return Err(TorchError::Device { found: device });
-        }
+        on_cpu(tensor.device())?;
         for (is, what) in [
             (tensor.is_sparse(), "it is sparse"),
             (tensor.is_mkldnn(), "it is in oneDNN's layout"),
@@ -198,6 +195,14 @@ impl Facts {
             size,
             in_place: raw::is_contiguous(tensor)? && !tensor.f_is_neg()?,
         })
+    }
+}
+
+/// Memory of other devices is out of the host's reach.
+fn on_cpu(found: Device) -> Result<(), TorchError> {
+    match found {
+        Device::Cpu => Ok(()),
+        found => Err(TorchError::Device { found }),
     }
 }
 
@@ -333,4 +338,25 @@ fn dims(shape: &Shape) -> Result<Vec<i64>, TorchError> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tensors_of_the_cpu_cross() {
+        assert!(on_cpu(Device::Cpu).is_ok());
+        // No other device is there to make a tensor on.
+        for found in [
+            Device::Cuda(0),
+            Device::Cuda(1),
+            Device::Mps,
+            Device::Vulkan,
+        ] {
+            let error = on_cpu(found).unwrap_err();
+            assert!(matches!(error, TorchError::Device { found: named } if named == found));
+            assert!(error.to_string().contains(&format!("{found:?}")), "{error}");
+        }
+    }
 }

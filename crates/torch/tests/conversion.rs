@@ -142,6 +142,16 @@ fn tensors_without_dense_memory_are_refused() {
     }
 }
 
+#[test]
+fn quantized_tensors_are_refused() {
+    let floats = Tensor::from_slice(&[0.5_f32, 1.0]);
+    for kind in [Kind::QInt8, Kind::QUInt8, Kind::QInt32] {
+        let quantized = floats.quantize_per_tensor(0.5, 0, kind);
+        let error = quantized.to_host().expect_err("no slot has scales");
+        assert!(matches!(error, TorchError::Kind { .. }), "{error:?}");
+    }
+}
+
 /// Sizes of up to four dimensions, and an order of them.
 fn permuted() -> impl Strategy<Value = (Vec<i64>, Vec<i64>)> {
     proptest::collection::vec(1_i64..5, 1..5).prop_flat_map(|sizes| {

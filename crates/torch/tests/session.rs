@@ -1,9 +1,9 @@
 //! Launches with libtorch's tensors: order, states, arity, failures.
 
 use metaneff_binding::testing::{Fake, add_model, model};
-use metaneff_binding::{Artifact, Core, Order, Runtime};
+use metaneff_binding::{Artifact, Core, DType, HostTensor, Order, Runtime};
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor, ModelConfig};
-use metaneff_torch::{ToTorch as _, TorchError, TorchSession};
+use metaneff_torch::{ToHost as _, ToTorch as _, TorchError, TorchSession};
 use tch::Tensor;
 
 fn floats(tensor: &Tensor) -> Vec<f32> {
@@ -256,4 +256,33 @@ fn a_batch_of_another_size_gives_the_states_back() {
     let states = failed.into_states();
     let total = states.get("total").expect("a state").to_torch();
     assert_eq!(floats(&total.expect("readable")), [1.0, 2.0]);
+}
+
+#[test]
+fn an_output_of_a_kind_that_tch_has_no_name_for_is_read() {
+    let tensor = |name: &'static str| MetaTensor {
+        name: name.into(),
+        shape: vec![2],
+        data_type: 8, // UINT16
+        ..MetaTensor::default()
+    };
+    let artifact = model(&MetaNeff {
+        input_tensors: vec![tensor("input0")],
+        output_tensors: vec![tensor("output0")],
+        ..MetaNeff::default()
+    })
+    .expect("a sound model");
+    let runtime = Runtime::new(Fake::new().with_program(|launch| {
+        let bytes = launch.inputs["input0"].clone();
+        launch.outputs.insert("output0".to_owned(), bytes);
+    }));
+    let model = runtime
+        .load(&artifact, Core::new(0))
+        .expect("a sound model");
+    let host = HostTensor::from_slice([2], &[7_u16, 65_535]).expect("two elements");
+    let input = host.to_torch().expect("a kind of libtorch");
+    let mut session = TorchSession::new(&model).expect("a session");
+    let forward = session.forward(&[input], ()).expect("a launch");
+    let back = forward.outputs[0].to_host().expect("a dense tensor");
+    assert_eq!(back.to_vec::<u16>().expect("u16"), [7, 65_535]);
 }

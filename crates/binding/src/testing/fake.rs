@@ -320,15 +320,15 @@ impl Backend for Fake {
                 }),
             );
         }
+        let mut memory = Vec::new();
+        if memory.try_reserve_exact(size).is_err() {
+            return Err(BackendError::new(function, Status::FAIL_HOST_MEM_ALLOC)
+                .because(Cause::Other(format!("{size} bytes requested of the host"))));
+        }
+        memory.resize(size, 0);
         state.used += requested;
         state.transfers.allocations += 1;
-        Ok(state.give(
-            name,
-            Arc::new(Mutex::new(vec![0; size])),
-            0,
-            size,
-            requested,
-        ))
+        Ok(state.give(name, Arc::new(Mutex::new(memory)), 0, size, requested))
     }
 
     fn slice(

@@ -129,8 +129,9 @@ fn overlap<B: Backend>(backend: B) -> Result<(), Failure> {
     block_on(async {
         let requests = (0..6_u8).map(|i| request(&engine, f32::from(i)));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        for answer in engine.serve_all(requests).await {
-            answer.must()?;
+        let answers = engine.serve_all(requests).await;
+        for (answer, a) in answers.into_iter().zip(0..6_u8) {
+            equal("a - 1", first(&answer.must()?.outputs)?, f32::from(a) - 1.0)?;
         }
         engine.shutdown(LONG).await.must()
     })?;
