@@ -210,6 +210,8 @@ impl ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Topology {
+    /// Chips that the process can open.
+    pub chips: u32,
     /// Logical cores of the instance: `nrt_get_total_vnc_count`.
     pub total: u32,
     /// The logical cores that the process sees: `nrt_get_visible_vnc_count`.
@@ -467,6 +469,7 @@ impl SimBuilder {
             .map_or(profile.chips, |d| d.min(profile.chips));
         let total = per_chip * chips / size;
         Ok(Topology {
+            chips,
             total,
             visible: CoreRange::choose(self.visible, self.core_count, total)?,
             virtual_core_size: size,

@@ -38,6 +38,9 @@ mod tests {
             ("METANEFF_SIM_DEV_DIR", directory.path().to_str().unwrap()),
         ];
         let builder = SimBuilder::from_variables(variables).unwrap();
-        assert_eq!(builder.topology().unwrap().total, 4);
+        let topology = builder.topology().unwrap();
+        assert_eq!((topology.chips, topology.total), (2, 4));
+        let more = SimBuilder::default().devices(9).topology().unwrap();
+        assert_eq!((more.chips, more.total), (1, 2));
     }
 }

@@ -31,7 +31,7 @@
 //! | `METANEFF_SIM_LOCK_DIR` | path | none | C library: lock files by which processes share one instance; without them each has its own |
 //! | `METANEFF_SIM_TOUCH_STACK` | bytes, `KiB`, `MiB` | `0` | C library: bytes of its caller's stack that `nrt_execute` touches |
 //! | `METANEFF_SIM_DEV_DIR` | path | none | folder whose files `neuron0`, `neuron1`, … that can be opened are the chips that there are |
-//! | `NEURON_RT_VISIBLE_CORES` | list, range | all | cores that the process sees |
+//! | `NEURON_RT_VISIBLE_CORES` | list, range | all | cores that the process sees: ascending and without gaps, `0,2` and `1,0` are refused |
 //! | `NEURON_RT_NUM_CORES` | number | all | how many cores it sees |
 //! | `NEURON_RT_VIRTUAL_CORE_SIZE` | `1`, `2` | the instance's | physical cores of a logical one |
 //! | `NEURON_LOGICAL_NC_CONFIG` | `1`, `2` | the instance's | the same; the other name wins |
@@ -40,7 +40,7 @@
 //! | `NEURON_RT_ALLOW_LEGACY_NEFF` | `true`, `false`, `1`, `0` | `false` | load a NEFF for another architecture |
 //! | `NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS` | number | `0` | C library: executions under way on a core that `nrt_execute` does not wait for; 0 waits |
 //! | `NEURON_RT_DBG_DUMP_INPUTS_ON_ERR` | status | none | dump the inputs of executions that end so |
-//! | `NEURON_RT_LOG_LEVEL` | `off`, `error`, `warn`, `info`, `debug`, `trace` | `error` | C library: what goes to standard error |
+//! | `NEURON_RT_LOG_LEVEL` | `off` (or `none`, `fatal`, `critical`), `error`, `warn` (or `warning`), `info`, `debug`, `trace`, in capitals or not | `error` | C library: what goes to standard error |
 //! | `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` | number | `65536` | C library: events that a debug stream keeps |
 //! | `NEURON_RT_INSPECT_OUTPUT_DIR` | path | `./output` | C library: where `nrt_inspect_begin` has traces written |
 
@@ -51,6 +51,7 @@ use metaneff_schema::cores::CoreRange;
 
 use crate::config::{Concurrency, ExtraNames, InputDump, SimBuilder};
 use crate::fault::{FaultPlan, parse_status};
+use crate::process::LogLevel;
 use crate::quantity;
 
 /// Prefix of the simulator's own variables.
@@ -214,9 +215,11 @@ pub const VARIABLES: &[Variable] = &[
             some(limit).map(|limit| b.process(|p| p.inflight_limit = limit))
         },
     ),
-    variable("NEURON_RT_LOG_LEVEL", "a level", |b, v| {
-        Ok(b.process(|p| p.log_level = Some(v.to_owned())))
-    }),
+    variable(
+        "NEURON_RT_LOG_LEVEL",
+        "off, error, warn, info, debug or trace",
+        |b, v| some(LogLevel::named(v)).map(|level| b.process(|p| p.log_level = level)),
+    ),
     variable("NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "a number", |b, v| {
         some(v.trim().parse().ok()).map(|size| b.process(|p| p.debug_events = size))
     }),
@@ -470,9 +473,32 @@ mod tests {
         );
         assert_eq!(process.debug_events, 8);
         assert_eq!(process.inspect_directory.to_str(), Some("out"));
-        assert_eq!(process.log_level.as_deref(), Some("INFO"));
+        assert_eq!(process.log_level, LogLevel::Info);
         assert_eq!(process.touched_stack, 4 << 20);
         assert_eq!(process.inflight_limit.map(|n| n.get()), Some(4));
+    }
+
+    #[test]
+    fn levels_are_known_by_each_documented_name() {
+        for (name, level) in [
+            ("off", LogLevel::Off),
+            ("none", LogLevel::Off),
+            ("fatal", LogLevel::Off),
+            ("critical", LogLevel::Off),
+            ("error", LogLevel::Error),
+            ("warn", LogLevel::Warning),
+            (" Warning ", LogLevel::Warning),
+            ("INFO", LogLevel::Info),
+            ("debug", LogLevel::Debug),
+            ("trace", LogLevel::Trace),
+        ] {
+            let builder = set("NEURON_RT_LOG_LEVEL", name).unwrap();
+            assert_eq!(builder.process_settings().log_level, level, "{name}");
+        }
+        assert_eq!(
+            SimBuilder::default().process_settings().log_level,
+            LogLevel::Error
+        );
     }
 
     #[test]
@@ -490,12 +516,15 @@ mod tests {
             ("NEURON_RT_EXEC_TIMEOUT", "1.5"),
             ("NEURON_RT_VALIDATE_HASH", "yes"),
             ("NEURON_RT_DBG_DUMP_INPUTS_ON_ERR", "0"),
+            ("NEURON_RT_LOG_LEVEL", "loud"),
         ] {
             let error = set(name, value).unwrap_err();
             assert_eq!((error.name(), error.value()), (name, value));
         }
         let error = set("NEURON_RT_VISIBLE_CORES", "0,2").unwrap_err();
         assert!(error.to_string().contains("`2` leaves a gap"), "{error}");
+        let error = set("NEURON_RT_LOG_LEVEL", "loud").unwrap_err();
+        assert!(error.to_string().contains("expected off, error"), "{error}");
         // Not ours, and not the runtime's that we know.
         assert!(set("NEURON_RT_STOCHASTIC_ROUNDING_EN", "1").is_ok());
         assert!(set("METANEFF_SIM_OOB", "").is_ok());

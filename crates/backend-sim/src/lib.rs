@@ -130,7 +130,7 @@ pub use lifecycle::{Framework, Legality, Lifecycle, State};
 pub use memory::ALIGNMENT;
 pub use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
 pub use model::SimModel;
-pub use process::{GraphSource, ProcessSettings};
+pub use process::{GraphSource, LogLevel, ProcessSettings};
 pub use report::{CoreStats, LiveObjects, RunReport};
 pub use set::{MAX_NAME, SimTensorSet};
 pub use sim::Sim;

@@ -144,6 +144,7 @@ const ALWAYS: &[&str] = &[
     "nrt_profile_continuous_options_allocate",
     "nrt_profile_continuous_options_free",
     "nrt_profile_continuous_options_set_output_dir",
+    "nrt_set_pool_eng_ucode",
     "nrt_sys_trace_config_allocate",
     "nrt_sys_trace_config_get_enabled_event_types",
     "nrt_sys_trace_config_set_capture_enabled_for_event_type",

@@ -21,8 +21,8 @@ pub struct ProcessSettings {
     /// Executions that `nrt_execute` may have under way on one core without
     /// waiting for them; without it, `nrt_execute` waits.
     pub inflight_limit: Option<NonZeroUsize>,
-    /// Level of the log, as the variable has it.
-    pub log_level: Option<String>,
+    /// What a library says on standard error.
+    pub log_level: LogLevel,
     /// Events that a debug stream keeps for its reader; later ones are dropped.
     pub debug_events: usize,
     /// Folder that an inspection writes its trace to.
@@ -36,10 +36,44 @@ impl Default for ProcessSettings {
             lock_directory: None,
             touched_stack: 0,
             inflight_limit: None,
-            log_level: None,
+            log_level: LogLevel::default(),
             debug_events: 1 << 16,
             inspect_directory: PathBuf::from("./output"),
         }
+    }
+}
+
+/// What goes to a log: everything up to this level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// Calls that failed.
+    #[default]
+    Error,
+    /// What works otherwise than the caller may think.
+    Warning,
+    /// What happens in the large.
+    Info,
+    /// Nothing more than [`LogLevel::Info`], so far.
+    Debug,
+    /// Every call.
+    Trace,
+}
+
+impl LogLevel {
+    /// The level of a name, in capitals or not.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name.trim().to_ascii_uppercase().as_str() {
+            "OFF" | "NONE" | "FATAL" | "CRITICAL" => Self::Off,
+            "ERROR" => Self::Error,
+            "WARN" | "WARNING" => Self::Warning,
+            "INFO" => Self::Info,
+            "DEBUG" => Self::Debug,
+            "TRACE" => Self::Trace,
+            _ => return None,
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use metaneff_binding::{Backend as _, BackendError, CollectiveContext, Core};
 use metaneff_schema::nrt::{NrtDtype, Status};
 
 use crate::abi::{Comm, TensorList};
+use crate::api::collectives::check_rank;
 use crate::export::invalid;
 use crate::handles::object;
 use crate::pointers::Array;
@@ -100,12 +101,14 @@ impl Collective {
         let core = Core::new(comm.vnc);
         runtime.sim.memory_stats(core)?;
         let (group, place) = group(call, &comm)?;
+        let context = CollectiveContext::new(group[place], comm.ctx_device_count);
+        check_rank(call, "comm", runtime, core, context)?;
         let operation = wanted.operation(call)?;
         let inputs = tensors(call, "input", input)?;
         let outputs = tensors(call, "output", output)?;
         let collective = Self {
             core,
-            context: CollectiveContext::new(group[place], comm.ctx_device_count),
+            context,
             group,
             place,
             operation,

@@ -9,48 +9,49 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use metaneff_backend_sim::{LogLevel, SimBuilder};
 use metaneff_binding::BackendError;
 use metaneff_schema::nrt::Status;
 
-/// Levels of `NEURON_RT_LOG_LEVEL`, quietest first.
-const LEVELS: &[&[&str]] = &[
-    &["OFF", "NONE", "FATAL", "CRITICAL"],
-    &["ERROR"],
-    &["WARN", "WARNING"],
-    &["INFO"],
-    &["DEBUG"],
-    &["TRACE"],
-];
-
-const ERROR: u8 = 1;
-const WARNING: u8 = 2;
-const INFO: u8 = 3;
-const TRACE: u8 = 5;
+const VARIABLE: &str = "NEURON_RT_LOG_LEVEL";
 
 /// The environment has not been read.
 const UNREAD: u8 = u8::MAX;
 
 static LEVEL: AtomicU8 = AtomicU8::new(UNREAD);
 
-fn level_of(text: &str) -> Option<u8> {
-    let text = text.trim().to_ascii_uppercase();
-    let found = LEVELS
-        .iter()
-        .position(|names| names.contains(&text.as_str()));
-    found.and_then(|index| u8::try_from(index).ok())
-}
-
-/// Reads the level from the environment again.
+/// Reads the level from the environment again. A value that is no level leaves
+/// the default; `nrt_init` refuses it, and says so.
 pub(crate) fn configure() {
-    let text = env::var("NEURON_RT_LOG_LEVEL").unwrap_or_default();
-    LEVEL.store(level_of(&text).unwrap_or(ERROR), Ordering::Relaxed);
+    let value = env::var(VARIABLE).unwrap_or_default();
+    let level = SimBuilder::from_variables([(VARIABLE, value)])
+        .map(|builder| builder.process_settings().log_level)
+        .unwrap_or_default();
+    set(level);
 }
 
-fn enabled(level: u8) -> bool {
+/// From now on, so much is said.
+pub(crate) fn set(level: LogLevel) {
+    LEVEL.store(number(level), Ordering::Relaxed);
+}
+
+const fn number(level: LogLevel) -> u8 {
+    match level {
+        LogLevel::Off => 0,
+        LogLevel::Error => 1,
+        LogLevel::Warning => 2,
+        LogLevel::Info => 3,
+        LogLevel::Debug => 4,
+        // Every call, and whatever else there may be.
+        _ => 5,
+    }
+}
+
+fn enabled(level: LogLevel) -> bool {
     if LEVEL.load(Ordering::Relaxed) == UNREAD {
         configure();
     }
-    level <= LEVEL.load(Ordering::Relaxed)
+    number(level) <= LEVEL.load(Ordering::Relaxed)
 }
 
 fn line(level: &str, text: std::fmt::Arguments<'_>) {
@@ -62,28 +63,28 @@ fn line(level: &str, text: std::fmt::Arguments<'_>) {
 
 /// A call that failed.
 pub(crate) fn error(error: &BackendError) {
-    if enabled(ERROR) {
+    if enabled(LogLevel::Error) {
         line("ERROR", format_args!("{error}"));
     }
 }
 
 /// Something that works otherwise than the caller may think.
 pub(crate) fn warning(text: std::fmt::Arguments<'_>) {
-    if enabled(WARNING) {
+    if enabled(LogLevel::Warning) {
         line("WARN", text);
     }
 }
 
 /// What happens in the large.
 pub(crate) fn info(text: std::fmt::Arguments<'_>) {
-    if enabled(INFO) {
+    if enabled(LogLevel::Info) {
         line("INFO", text);
     }
 }
 
 /// A call that came back.
 pub(crate) fn called(call: &str, status: Status) {
-    if enabled(TRACE) {
+    if enabled(LogLevel::Trace) {
         line("TRACE", format_args!("{call} answered {status}"));
     }
 }
@@ -91,7 +92,7 @@ pub(crate) fn called(call: &str, status: Status) {
 /// Says that a function is not simulated, the first time that it is called.
 pub(crate) fn once(call: &'static str) {
     static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
-    if !enabled(ERROR) {
+    if !enabled(LogLevel::Error) {
         return;
     }
     let first = SAID
@@ -103,20 +104,5 @@ pub(crate) fn once(call: &'static str) {
             "ERROR",
             format_args!("{call} is called, which the simulator does not have"),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::level_of;
-
-    #[test]
-    fn levels_are_known_by_any_of_their_names() {
-        assert_eq!(level_of("error"), Some(super::ERROR));
-        assert_eq!(level_of(" Warning "), Some(super::WARNING));
-        assert_eq!(level_of("INFO"), Some(super::INFO));
-        assert_eq!(level_of("trace"), Some(super::TRACE));
-        assert_eq!(level_of("off"), Some(0));
-        assert_eq!(level_of("loud"), None);
     }
 }

@@ -106,6 +106,7 @@ pub(crate) fn init(call: &'static str, framework: u32) -> Result<(), BackendErro
     log::configure();
     let builder = builder(call)?;
     let settings = builder.process_settings().clone();
+    log::set(settings.log_level);
     let (locks, builder) = own(call, builder)?;
     let builder = builder.graph_source(Arc::new(Search::new(settings.graph_path.clone())));
     let sim = LIFECYCLE.init(Framework(framework), builder)?;
@@ -201,9 +202,9 @@ pub(crate) fn instance(call: &'static str) -> Result<Instance, BackendError> {
     }
 }
 
-/// Chips of the instance.
+/// Chips that the process can open.
 pub(crate) fn chips(call: &'static str) -> Result<u32, BackendError> {
-    Ok(instance(call)?.profile().chips)
+    Ok(topology(call)?.chips)
 }
 
 /// The cores: the runtime's, else those that the environment asks for.

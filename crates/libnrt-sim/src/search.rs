@@ -309,6 +309,36 @@ mod tests {
     }
 
     #[test]
+    fn a_sidecar_of_each_name_counts_alone() {
+        let documented = include_str!("../README.md");
+        for name in SIDECARS {
+            assert!(documented.contains(&format!("`{name}`")), "{name}");
+            for neff_name in ["net.v1.neff", "net.v1.neff.gz"] {
+                let root = tempfile::tempdir().unwrap();
+                let sidecar = root.path().join(name.replace('*', "net.v1"));
+                fs::create_dir_all(sidecar.parent().unwrap()).unwrap();
+                let packed = |path: &str, bytes: &[u8]| match path.ends_with(".gz") {
+                    true => pack(bytes),
+                    false => bytes.to_vec(),
+                };
+                let neff_bytes = packed(neff_name, &neff(1));
+                fs::write(root.path().join(neff_name), neff_bytes).unwrap();
+                let search = Search::new(vec![root.path().into()]);
+                // Another model's sidecar is none of this one.
+                fs::write(root.path().join("other.hlo"), MODULE).unwrap();
+                assert!(search.graph(&neff(1)).is_err(), "{name}");
+                let metaneff = [&[0x22, 8][..], MODULE].concat();
+                let content = match name.contains("metaneff") {
+                    true => metaneff.as_slice(),
+                    false => MODULE,
+                };
+                fs::write(&sidecar, packed(name, content)).unwrap();
+                assert_eq!(search.graph(&neff(1)).unwrap(), MODULE, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn without_a_path_the_error_says_so() {
         let error = Search::new(Vec::new()).graph(&neff(1)).unwrap_err();
         assert!(

@@ -199,10 +199,10 @@ impl Recorder {
         }
         for recording in state.recordings.values_mut() {
             if recording.filter.keeps(&span) && recording.model.is_none_or(|m| m == span.model) {
-                while recording.spans.len() >= recording.filter.capacity {
+                recording.spans.push_back(span.clone());
+                while recording.spans.len() > recording.filter.capacity {
                     recording.spans.pop_front();
                 }
-                recording.spans.push_back(span.clone());
             }
         }
     }

@@ -164,7 +164,7 @@ const TABLE: &[(&str, [Answer; 3])] = &[
     ("nrt_profile_start", NEEDS),
     ("nrt_profile_stop", NEEDS),
     ("nrt_register_async_exec_callback", WORKS),
-    ("nrt_set_pool_eng_ucode", NEEDS),
+    ("nrt_set_pool_eng_ucode", NULL),
     ("nrt_sys_trace_buffer_free", always(Void)),
     ("nrt_sys_trace_config_allocate", NULL),
     ("nrt_sys_trace_config_free", always(Void)),

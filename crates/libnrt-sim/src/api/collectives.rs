@@ -1,6 +1,8 @@
 //! Meetings of ranks.
 
-use metaneff_binding::{Backend as _, BackendError, CollectiveContext};
+use std::collections::BTreeMap;
+
+use metaneff_binding::{Backend as _, BackendError, CollectiveContext, Core};
 use metaneff_schema::nrt::Status;
 
 use crate::export::{export, invalid};
@@ -81,7 +83,9 @@ fn context(
 ) -> Result<CollectiveContext, BackendError> {
     let core = runtime::core(call, "vnc", vnc)?;
     runtime.sim.memory_stats(core)?;
-    Ok(CollectiveContext::new(rank, count))
+    let context = CollectiveContext::new(rank, count);
+    check_rank(call, "g_device_id", runtime, core, context)?;
+    Ok(context)
 }
 
 /// Notes a rank. A core can be set up again, as the same rank only.
@@ -92,25 +96,49 @@ fn join(
     rank: u32,
     count: u32,
 ) -> Result<Status, BackendError> {
-    runtime
-        .sim
-        .memory_stats(metaneff_binding::Core::new(core))?;
+    runtime.sim.memory_stats(Core::new(core))?;
     if rank >= count {
         let detail = format!("there is no rank {rank} in a world of {count}");
         return Err(invalid(call, "g_device_id", detail));
     }
     let wanted = CollectiveContext::new(rank, count);
     let mut ranks = lock(&runtime.ranks);
-    let other = ranks
-        .iter()
-        .find(|(at, has)| (**at == core && **has != wanted) || (**at != core && **has == wanted));
-    if let Some((at, has)) = other {
-        let detail = format!(
-            "core {at} is rank {} of {} already",
-            has.rank, has.world_size
-        );
-        return Err(invalid(call, "g_device_id", detail));
-    }
+    agree(call, "g_device_id", &ranks, core, wanted)?;
     ranks.insert(core, wanted);
     Ok(Status::SUCCESS)
+}
+
+/// Refuses what contradicts the worlds that were built: a core is one rank, and a
+/// rank one core. Where none was built, there is nothing to contradict.
+fn agree(
+    call: &'static str,
+    argument: &'static str,
+    ranks: &BTreeMap<u32, CollectiveContext>,
+    core: u32,
+    wanted: CollectiveContext,
+) -> Result<(), BackendError> {
+    let other = ranks
+        .iter()
+        .find(|(at, has)| (**at == core) != (**has == wanted));
+    match other {
+        None => Ok(()),
+        Some((at, has)) => {
+            let detail = format!(
+                "core {core} as rank {} of {}, but core {at} is rank {} of {} already",
+                wanted.rank, wanted.world_size, has.rank, has.world_size
+            );
+            Err(invalid(call, argument, detail))
+        }
+    }
+}
+
+/// As [`agree`], for the rank that a collective names.
+pub(crate) fn check_rank(
+    call: &'static str,
+    argument: &'static str,
+    runtime: &Runtime,
+    core: Core,
+    wanted: CollectiveContext,
+) -> Result<(), BackendError> {
+    agree(call, argument, &lock(&runtime.ranks), core.index(), wanted)
 }

@@ -125,7 +125,7 @@ export! {
     fn nrt_host_device_id_get(call; neuron_dev: c_int, host_device_id: Out<u32>) -> Status {
         runtime::check(call)?;
         let place = host_device_id.place(call, "host_device_id")?;
-        let chips = runtime::instance(call)?.profile().chips;
+        let chips = runtime::chips(call)?;
         let device = u32::try_from(neuron_dev).ok().filter(|device| *device < chips);
         let device = device.ok_or_else(|| {
             invalid(call, "neuron_dev", format!("there is no device {neuron_dev}, only {chips}"))
@@ -139,7 +139,7 @@ export! {
         runtime::check(call)?;
         let room = count.place(call, "count")?;
         map.place(call, "host_did_to_rid_map")?;
-        let chips = runtime::instance(call)?.profile().chips;
+        let chips = runtime::chips(call)?;
         let entries = room.get().min(chips);
         map.fill_with(0..entries);
         room.set(entries);

@@ -24,7 +24,7 @@ export! {
         Err(unsupported(call))
     }
 
-    /// Chips of the instance, and their numbers as far as the array goes.
+    /// Chips that the process can open, and their numbers as far as the array goes.
     fn nec_get_device_count(
         call; available_devices_array: Out<u32>, array_size: u32,
     ) -> c_int {

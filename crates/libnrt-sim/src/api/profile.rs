@@ -165,7 +165,8 @@ pub(crate) mod experimental {
             Err(unsupported(call))
         }
 
-        /// There is no pooling engine to give a program to.
+        /// There is no pooling engine to give a program to. Programs for it are
+        /// given before `nrt_init`, by the header's notes.
         fn nrt_set_pool_eng_ucode(call; ucode_info: In<c_char>) -> Status {
             runtime::check(call)?;
             if ucode_info.is_null() {

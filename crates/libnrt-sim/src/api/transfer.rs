@@ -65,8 +65,7 @@ export! {
         for (tensor, op) in operations(call, batches, num_batches)? {
             let mut buffer = BytesMut::new(op.buffer);
             let (offset, size) = range(call, &op)?;
-            runtime.settle();
-        runtime.write(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
+            runtime.write(&tensor.tensor, offset, buffer.slice(call, "buffer", size)?)?;
         }
         Ok(Status::SUCCESS)
     }

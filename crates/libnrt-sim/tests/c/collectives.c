@@ -69,11 +69,32 @@ static void *run(void *argument) {
     comm.rank = RANKS;
     EXPECT(nrta_cc_prepare(&comm, &input, &input, NRT_DTYPE_FLOAT32, NRT_OP_ADD,
                            NRT_CC_ALLREDUCE, &context), NRT_INVALID);
+    /* And so is another rank than the core's, or another world. */
+    comm.rank = 1 - rank;
+    EXPECT(nrta_cc_prepare(&comm, &input, &input, NRT_DTYPE_FLOAT32, NRT_OP_ADD,
+                           NRT_CC_ALLREDUCE, &context), NRT_INVALID);
+    comm.rank = rank;
+    comm.ctx_device_count = RANKS + 1;
+    EXPECT(nrta_cc_prepare(&comm, &input, &input, NRT_DTYPE_FLOAT32, NRT_OP_ADD,
+                           NRT_CC_ALLREDUCE, &context), NRT_INVALID);
     CHECK(!context);
     return NULL;
 }
 
+static void *meet(void *argument) {
+    uint32_t rank = (uint32_t)(uintptr_t)argument;
+    OK(nrt_barrier((int)rank, rank, RANKS));
+    return NULL;
+}
+
 int main(void) {
+    /* Ranks meet without a world that was built, as they say they are. */
+    OK(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""));
+    pthread_t other;
+    CHECK(pthread_create(&other, NULL, meet, (void *)(uintptr_t)1) == 0);
+    meet(NULL);
+    CHECK(pthread_join(other, NULL) == 0);
+    nrt_close();
     OK(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""));
     /* One thread sets all ranks up, without waiting. */
     for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -96,6 +117,12 @@ int main(void) {
     EXPECT(nrt_build_global_comm(0, 2, RANKS), NRT_INVALID);
     EXPECT(nrt_build_global_comm(-1, 0, RANKS), NRT_INVALID);
     EXPECT(nrt_barrier(0, RANKS, RANKS), NRT_INVALID);
+    /* Another rank than was built for the core, or another world. */
+    char bytes[3] = "";
+    EXPECT(nrt_barrier(0, 1, RANKS), NRT_INVALID);
+    EXPECT(nrt_barrier(1, 1, RANKS + 1), NRT_INVALID);
+    EXPECT(nrt_all_gather(1, 0, RANKS, 1, bytes, bytes), NRT_INVALID);
+    EXPECT(nrt_all_gather(0, 0, 1, 1, bytes, bytes), NRT_INVALID);
     pthread_t threads[RANKS];
     for (uintptr_t rank = 0; rank < RANKS; rank++) {
         CHECK(pthread_create(&threads[rank], NULL, run, (void *)rank) == 0);

@@ -167,6 +167,15 @@ typedef struct {
     uint32_t vnc;
 } nrt_model_info_t;
 
+typedef struct {
+    uint8_t *bin;
+    size_t size;
+} nrt_ucode_img;
+
+typedef struct {
+    nrt_ucode_img iram, dram;
+} nrt_ucode_info;
+
 typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void *, uint32_t, uint32_t, uint64_t, NRT_STATUS);
 
 NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *, nrt_tensor_info_array_t **);
@@ -176,6 +185,7 @@ NRT_STATUS nrt_get_model_info(const nrt_model_t *, nrt_model_info_t *, size_t, s
 NRT_STATUS nrt_trace_start(bool);
 NRT_STATUS nrt_trace_stop(const char *);
 void *nrt_get_libnccl_net(int *, char *, size_t);
+NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info *);
 NRT_STATUS nrt_memcpy_to_device(void *, const void *, size_t);
 NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK, void *);
 NRT_STATUS nrt_barrier(int32_t, uint32_t, uint32_t);
@@ -252,6 +262,11 @@ NRT_STATUS nrt_inspect_stop(void);
 NRT_STATUS nrt_inspect_begin_with_options(nrt_inspect_config_t *);
 NRT_STATUS nrt_inspect_config_allocate(nrt_inspect_config_t **);
 NRT_STATUS nrt_inspect_config_set_defaults(nrt_inspect_config_t *);
+NRT_STATUS nrt_inspect_config_set_capture_enabled_for_nc(nrt_inspect_config_t *, uint32_t, bool);
+NRT_STATUS nrt_inspect_config_set_capture_enabled_for_event_type_string(nrt_inspect_config_t *,
+                                                                        const char *, bool);
+NRT_STATUS nrt_inspect_config_set_enable_inspect_on_fail(nrt_inspect_config_t *, bool);
+NRT_STATUS nrt_inspect_config_set_sys_trace_max_events_per_nc(nrt_inspect_config_t *, uint64_t);
 NRT_STATUS nrt_inspect_config_free(nrt_inspect_config_t *);
 NRT_STATUS nrt_inspect_config_set_session_id(nrt_inspect_config_t *, int);
 NRT_STATUS nrt_inspect_config_set_output_dir(nrt_inspect_config_t *, const char *);

@@ -29,6 +29,12 @@ int main(void) {
     OK(nrt_get_instance_info(&info, sizeof info));
     CHECK(info.family != 0 && info.arch_name[0]);
 
+    /* Microcode is given before the runtime is there. */
+    uint8_t code[4] = {1, 2, 3, 4};
+    const nrt_ucode_info ucode = {{code, 4}, {code, 4}};
+    EXPECT(nrt_set_pool_eng_ucode(&ucode), NRT_FAILURE);
+    EXPECT(nrt_set_pool_eng_ucode(NULL), NRT_INVALID);
+
     /* The environment counts when it is asked for, and not once it is in use. */
     CHECK(setenv("NEURON_RT_NUM_CORES", "1", 1) == 0);
     OK(nrt_get_visible_vnc_count(&visible));
@@ -40,6 +46,7 @@ int main(void) {
     OK(nrt_get_visible_vnc_count(&visible));
     CHECK(visible == 1);
 
+    EXPECT(nrt_set_pool_eng_ucode(&ucode), NRT_FAILURE);
     uint32_t host = 9, count = 1, map[2] = {7, 7};
     OK(nrt_host_device_id_get(0, &host));
     CHECK(host == 0);

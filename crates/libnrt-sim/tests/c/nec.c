@@ -19,6 +19,13 @@ int nec_rid_to_mla_idx(int, int);
 int nec_get_peer_mla_idx(int, int, int);
 NRT_STATUS nec_build_port_and_rid_map(int, int *, int *, int);
 void nec_inc_semaphore(volatile uint32_t *, uint32_t);
+size_t nec_get_dynamic_send_size_bytes(void *, size_t, int, int);
+size_t nec_get_dynamic_send_offset_bytes(void *, size_t, int, int);
+size_t nec_get_dynamic_recv_offset_bytes(void *, size_t, int, int);
+void nec_set_recv_size_bytes(void *, size_t, size_t, int, int);
+int nec_get_p2p_pod_peer_node(uint32_t, int, uint32_t, int *);
+NRT_STATUS nec_pod_node_can_access_peer_node(int, uint32_t, uint32_t, uint32_t, uint32_t, int *);
+void nec_ndl_printk(char *, uint32_t, uint32_t);
 
 int main(void) {
     version_t version = {.major = 99};
@@ -49,6 +56,21 @@ int main(void) {
     uint32_t semaphore = 1;
     nec_inc_semaphore(&semaphore, 2);
     CHECK(semaphore == 1);
+    /* No network buffer is looked into, no pod answered for. */
+    uint64_t buffer[4] = {1, 2, 3, 4};
+    CHECK(nec_get_dynamic_send_size_bytes(buffer, 4, 0, 2) == 0);
+    CHECK(nec_get_dynamic_send_offset_bytes(buffer, 4, 0, 2) == 0);
+    CHECK(nec_get_dynamic_recv_offset_bytes(NULL, 4, 0, 2) == 0);
+    nec_set_recv_size_bytes(buffer, 8, 4, 0, 2);
+    CHECK(buffer[0] == 1 && buffer[1] == 2 && buffer[2] == 3 && buffer[3] == 4);
+    int node = 7;
+    CHECK(nec_get_p2p_pod_peer_node(0, 0, 1, &node) == -1 && node == 7);
+    EXPECT(nec_pod_node_can_access_peer_node(0, 0, 0, 1, 1, &node), NRT_FAILURE);
+    CHECK(node == 7);
+    char text[] = "text";
+    nec_ndl_printk(text, sizeof text, 0);
+    nec_ndl_printk(NULL, 9, 0);
+    CHECK(strcmp(text, "text") == 0);
     nrt_close();
     return 0;
 }

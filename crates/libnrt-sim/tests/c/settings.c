@@ -1,7 +1,11 @@
 /* What the environment changes: each section sets a variable and initialises. */
 #include <glob.h>
+#include <sys/stat.h>
 
 #include "check.h"
+
+/* The public header of it does not stand alone in C. */
+int nec_get_device_count(int *, uint32_t);
 
 /* Opens a runtime with one variable set. */
 static void with(const char *name, const char *value) {
@@ -57,6 +61,26 @@ int main(void) {
     CHECK(info.family == 5 && info.size == 7);
     without("METANEFF_SIM_INSTANCE");
 
+    /* Chips that cannot be opened count nowhere. */
+    CHECK(mkdir("dev", 0700) == 0);
+    for (int chip = 0; chip < 3; chip++) {
+        char path[32];
+        snprintf(path, sizeof path, "dev/neuron%d", chip);
+        FILE *node = fopen(path, "w");
+        CHECK(node && fclose(node) == 0);
+    }
+    CHECK(setenv("METANEFF_SIM_INSTANCE", "trn2.48xlarge", 1) == 0);
+    with("METANEFF_SIM_DEV_DIR", "dev");
+    uint32_t host = 9, entries = 5, map[5] = {9, 9, 9, 9, 9};
+    CHECK(visible() == 12 && nec_get_device_count(NULL, 0) == 3);
+    OK(nrt_host_device_id_get(2, &host));
+    CHECK(host == 2);
+    EXPECT(nrt_host_device_id_get(3, &host), NRT_INVALID);
+    OK(nrt_host_device_id_rid_map_get(&entries, map));
+    CHECK(entries == 3 && map[2] == 2 && map[3] == 9);
+    CHECK(unsetenv("METANEFF_SIM_INSTANCE") == 0);
+    without("METANEFF_SIM_DEV_DIR");
+
     /* Core 0 of the process is the first visible one. */
     with("NEURON_RT_VISIBLE_CORES", "1");
     CHECK(visible() == 1);
@@ -73,6 +97,9 @@ int main(void) {
     CHECK(setenv("METANEFF_SIM_MEMROY", "1", 1) == 0);
     EXPECT(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_INVALID);
     CHECK(unsetenv("METANEFF_SIM_MEMROY") == 0);
+    CHECK(setenv("NEURON_RT_LOG_LEVEL", "loud", 1) == 0);
+    EXPECT(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_INVALID);
+    CHECK(unsetenv("NEURON_RT_LOG_LEVEL") == 0);
 
     /* The hash stands at byte 172 of the header. */
     OK(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""));

@@ -12,17 +12,84 @@ static int count_of(const char *text, const char *part) {
     return count;
 }
 
+/* How often the files of the pattern have the text; -1 if there are none. */
+static int count_in(const char *pattern, const char *text) {
+    glob_t paths;
+    if (glob(pattern, 0, NULL, &paths) != 0) {
+        return -1;
+    }
+    int count = 0;
+    for (size_t index = 0; index < paths.gl_pathc; index++) {
+        size_t size;
+        char *bytes = slurp(paths.gl_pathv[index], &size);
+        bytes = realloc(bytes, size + 1);
+        CHECK(bytes);
+        bytes[size] = 0;
+        count += count_of(bytes, text);
+        free(bytes);
+    }
+    globfree(&paths);
+    return count;
+}
+
 /* Whether a file of the pattern has the text. */
 static bool found(const char *pattern, const char *text) {
-    glob_t paths;
-    bool has = false;
-    if (glob(pattern, 0, NULL, &paths) == 0) {
-        for (size_t index = 0; index < paths.gl_pathc; index++) {
-            has = has || file_has(paths.gl_pathv[index], text);
-        }
-        globfree(&paths);
+    return count_in(pattern, text) > 0;
+}
+
+/* Executes while an inspection writes to a folder of its own: `often` times, and
+ * once more without inputs if `fail`. Answers how many executions it shows. */
+static int inspect(nrt_inspect_config_t *config, struct adder *a, int often, bool fail) {
+    static int session = 100;
+    char pattern[64];
+    OK(nrt_inspect_config_set_output_dir(config, "sessions"));
+    OK(nrt_inspect_config_set_session_id(config, ++session));
+    OK(nrt_inspect_begin_with_options(config));
+    for (int round = 0; round < often; round++) {
+        OK(nrt_execute(a->model, a->in, a->out));
     }
-    return has;
+    check_sum(a->sum, 44);
+    if (fail) {
+        nrt_tensor_set_t *none = NULL;
+        OK(nrt_allocate_tensor_set(&none));
+        CHECK(nrt_execute(a->model, none, a->out) != NRT_SUCCESS);
+        nrt_destroy_tensor_set(&none);
+    }
+    OK(nrt_inspect_stop());
+    snprintf(pattern, sizeof pattern, "sessions/inspect_session_%d_pid_*.json", session);
+    return count_in(pattern, "\"nc_exec_running\"");
+}
+
+static void inspections(struct adder *a) {
+    nrt_inspect_config_t *config = NULL;
+    OK(nrt_inspect_config_allocate(&config));
+    OK(nrt_inspect_config_set_enable_inspect(config, true));
+    CHECK(inspect(config, a, 3, false) == 3);
+    /* The last three calls are two executions and a read. */
+    OK(nrt_inspect_config_set_sys_trace_max_events_per_nc(config, 3));
+    CHECK(inspect(config, a, 3, false) == 2);
+    OK(nrt_inspect_config_set_sys_trace_max_events_per_nc(config, 0));
+    CHECK(inspect(config, a, 3, false) == 0);
+    OK(nrt_inspect_config_set_sys_trace_max_events_per_nc(config, 100));
+    OK(nrt_inspect_config_set_capture_enabled_for_nc(config, 0, false));
+    CHECK(inspect(config, a, 3, false) == 0);
+    OK(nrt_inspect_config_set_capture_enabled_for_nc(config, 0, true));
+    CHECK(inspect(config, a, 3, false) == 3);
+    EXPECT(nrt_inspect_config_set_capture_enabled_for_event_type_string(config, "none", true),
+           NRT_INVALID);
+    OK(nrt_inspect_config_set_capture_enabled_for_event_type_string(config, "nc_exec_running",
+                                                                    false));
+    CHECK(inspect(config, a, 3, false) == 0);
+    /* The defaults record all events, but no execution until it is asked for. */
+    OK(nrt_inspect_config_set_defaults(config));
+    CHECK(inspect(config, a, 3, false) == 0);
+    /* Failures only: without one there is no file. */
+    OK(nrt_inspect_config_set_enable_inspect_on_fail(config, true));
+    CHECK(inspect(config, a, 3, false) == -1);
+    CHECK(inspect(config, a, 3, true) == 4);
+    OK(nrt_inspect_config_free(config));
+    EXPECT(nrt_inspect_config_set_defaults(NULL), NRT_INVALID);
+    EXPECT(nrt_inspect_config_set_defaults(config), NRT_INVALID_HANDLE);
 }
 
 static char *fetch(const nrt_sys_trace_fetch_options_t *options) {
@@ -151,6 +218,7 @@ int main(void) {
     OK(nrt_execute(a.model, a.in, a.out));
     OK(nrt_inspect_stop());
     CHECK(found("output/inspect_session_1_pid_*.json", "nc_exec_running"));
+    inspections(&a);
     discard(&a);
     nrt_close();
     return 0;
