@@ -33,7 +33,8 @@
 //! `nrt_experimental.h`, `nrt_version.h`, `nrt_async.h`,
 //! `neuron_driver_shared_tensor_batch_op.h`); behaviour that they do not state
 //! follows what public clients of the library rely on. The tests run over a
-//! library in C of the same interface, and over the simulated libnrt.so. Nothing here was run on a Neuron device.
+//! library in C of the same interface, and over the simulated `libnrt.so`.
+//! Nothing here was run on a Neuron device.
 #![deny(unsafe_code)]
 
 mod backend;

@@ -18,7 +18,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "roles/order/any",
             "inputs of all roles in any order: the caller's are counted among themselves",
-            "page 4.4; metaneff.md, producers",
+            "page 4.4",
             any_order,
         ),
         Case::new(

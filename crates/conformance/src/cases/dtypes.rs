@@ -29,7 +29,7 @@ macro_rules! numbers {
 }
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
-    const REPORTED: &str = "clients.md, model tensor info";
+    const REPORTED: &str = "nrt.h, nrt_get_model_tensor_info";
     let mut cases = numbers! {
         "float", 1, F32, F32, "1 is FLOAT: f32, 4 bytes";
         "int32", 2, S32, I32, "2 is INT32: int32, 4 bytes";

@@ -49,7 +49,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "fault/timeout/seconds",
             "the runtime's own limit is in seconds, and the error has limit and time",
-            "libnrt.md, NEURON_RT_EXEC_TIMEOUT; user need 5",
+            "runtime configuration guide, NEURON_RT_EXEC_TIMEOUT; user need 5",
             runtimes_limit,
         )
         .with(Setup::ONE_CORE.environment(&[
@@ -66,28 +66,28 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "fault/when/nth",
             "the third execution fails and no other",
-            "issue, faults",
+            "user need 24",
             |b| pattern(b, &[true, true, false, true, true, true]),
         )
         .with(faults!("execute@3=fail:1")),
         Case::new(
             "fault/when/from",
             "all executions from the third on fail",
-            "issue, faults",
+            "user need 24",
             |b| pattern(b, &[true, true, false, false, false, false]),
         )
         .with(faults!("execute@3+=fail:1")),
         Case::new(
             "fault/when/every",
             "every second execution fails",
-            "issue, faults",
+            "user need 24",
             |b| pattern(b, &[true, false, true, false, true, false]),
         )
         .with(faults!("execute@%2=fail:1")),
         Case::new(
             "fault/core/one_of_two",
             "a fault on one core does not reach the other",
-            "issue, faults",
+            "user need 24",
             one_core,
         )
         .with(Setup::TWO_CORES.environment(&[("METANEFF_SIM_FAULTS", "execute/1@*=fail:1")])),

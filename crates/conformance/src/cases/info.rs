@@ -54,13 +54,13 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "info/tensors/scalar",
             "a scalar is reported as one element",
-            "clients.md, model tensor info",
+            "nrt.h, nrt_get_model_tensor_info",
             scalar,
         ),
         Case::new(
             "info/tensors/empty",
             "a tensor without elements is not reported",
-            "clients.md, model tensor info",
+            "nrt.h, nrt_get_model_tensor_info",
             empty,
         ),
         Case::new(
@@ -118,7 +118,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "info/timeout/none_or_positive",
             "a limit of an execution is a time or none",
-            "libnrt.md, NEURON_RT_EXEC_TIMEOUT",
+            "runtime configuration guide, NEURON_RT_EXEC_TIMEOUT",
             |b| {
                 holds(
                     "it is not 0",

@@ -13,7 +13,7 @@ const A: (&str, &[f32]) = ("a", &[5.0, 1.0]);
 const B: (&str, &[f32]) = ("b", &[2.0, 4.0]);
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
-    const CLIENTS: &str = "clients.md, behaviour";
+    const CLIENTS: &str = "nrt.h; public clients of the runtime";
     const RELOAD: &str = "user need 28";
     vec![
         Case::new(

@@ -8,7 +8,7 @@ use crate::case::{Case, Failure, Setup, equal, holds, refused};
 use crate::models::{Must as _, load, run_floats, subtract};
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
-    const GATES: &str = "neff.md, header";
+    const GATES: &str = "NEFF header; user need 31";
     vec![
         Case::new("load/neff/empty", "no bytes are no NEFF", GATES, |b| {
             gate(b, |_| Bytes::new(), Status::INVALID)

@@ -17,7 +17,7 @@ use script::{Script, pair};
 pub fn order_cases() -> Vec<Case<MockBackend>> {
     const BIND: &str = "page 4.5";
     const SET: &str = "page 4.3";
-    const BACK: &str = "clients.md, behaviour";
+    const BACK: &str = "nrt.h; public clients of the runtime";
     vec![
         Case::new(
             "order/load/calls",

@@ -141,7 +141,7 @@ fn sliced<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "slice/memory/kept",
             "memory is in use until the last slice is freed",
-            "clients.md, behaviour",
+            "nrt.h; public clients of the runtime",
             kept,
         ),
         Case::new(
@@ -165,13 +165,13 @@ fn sliced<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "slice/bound/in_and_out",
             "input and output may be the same slice",
-            "clients.md, behaviour",
+            "nrt.h; public clients of the runtime",
             in_and_out,
         ),
         Case::new(
             "slice/bound/shifted",
             "inputs are read before outputs are written, also where they overlap",
-            "clients.md, behaviour",
+            "nrt.h; public clients of the runtime",
             shifted,
         ),
         Case::new(
@@ -226,7 +226,7 @@ fn sets<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "set/name/too_long",
             "a name of 256 bytes is refused, and the set stays as it was",
-            "libnrt.md, NRT_TENSOR_NAME_MAX",
+            "nrt.h, NRT_TENSOR_NAME_MAX",
             too_long,
         ),
         Case::new(
@@ -238,7 +238,7 @@ fn sets<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "set/alias/two_inputs",
             "one tensor may be two inputs",
-            "clients.md, behaviour",
+            "nrt.h; public clients of the runtime",
             two_inputs,
         ),
         Case::new(

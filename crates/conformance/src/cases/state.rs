@@ -72,7 +72,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "alias/caller/rebound",
             "an aliased user input comes back as a device tensor and is bound again",
-            "metaneff.md, torch_neuronx 1.13",
+            "torch_neuronx 1.13, trace",
             rebound,
         ),
         Case::new(

@@ -141,7 +141,7 @@ fn called<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "status/execute/1003_injected",
             "1003 is a completion: the outputs are valid and the caller sees it",
-            "page 4.5; metaneff.md, status 1003",
+            "page 4.5; nrt_status.h, 1003",
             completes_numerically,
         )
         .with(faults!("execute@1=fail:1003")),
@@ -197,7 +197,7 @@ fn provoked<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "status/nan/repeated",
             "1003 of one launch does not stick to the next",
-            "metaneff.md, status 1003",
+            "nrt_status.h, 1003; user need 71",
             |b| nan(b, Completion::NumericalError),
         ),
     ]

@@ -14,7 +14,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "tensor/allocate/zeroed",
             "fresh memory is zero",
-            "clients.md",
+            "nrt.h; public clients of the runtime",
             zeroed,
         ),
         Case::new(
@@ -68,7 +68,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "tensor/slice/parent_first",
             "a slice outlives its parent",
-            "clients.md",
+            "nrt.h; public clients of the runtime",
             parent_first,
         ),
         Case::new(
@@ -86,7 +86,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "tensor/copy/other_core",
             "no copy between cores",
-            "libnrt.md",
+            "nrt.h, nrt_tensor_copy",
             copy_cores,
         )
         .with(Setup::TWO_CORES),
@@ -112,7 +112,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "set/bind/by_key",
             "the key decides, not the tensor's own name",
-            "clients.md",
+            "nrt.h; public clients of the runtime",
             by_key,
         ),
         Case::new(
@@ -124,13 +124,13 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "set/alias/both_sides",
             "one tensor may stand on both sides",
-            "clients.md",
+            "nrt.h; public clients of the runtime",
             both_sides,
         ),
         Case::new(
             "set/destroy/after_tensors",
             "a set may outlive its tensors",
-            "clients.md",
+            "nrt.h; public clients of the runtime",
             set_outlives,
         ),
     ]

@@ -104,7 +104,7 @@ fn fields<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "wire/type/undefined",
             "an input without a role is the caller's",
-            "metaneff.md, torch_neuronx 1.13",
+            "torch_neuronx 1.13, trace",
             |b| doubles(b, pair("input0").number(tensor::TYPE, 0)),
         ),
         Case::new(
@@ -245,7 +245,7 @@ fn messages<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "wire/graph/in_neff",
             "a graph that the NEFF carries need not stand in the metaneff",
-            "page 2.3, field 4; neff.md",
+            "page 2.3, field 4",
             |b| with_parts(b, |m| m),
         ),
         Case::new(

@@ -137,7 +137,7 @@ pub enum NeffError {
 impl NeffError {
     /// What `nrt_load` answers for a file with this fault.
     ///
-    /// Versions and features answer 10 (`neff.md`, user need 2); all other
+    /// Versions and features answer 10 (user need 2); all other
     /// faults are an argument that is not valid, 2.
     #[must_use]
     pub const fn status(&self) -> Status {

@@ -27,7 +27,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "graph/bytes/none",
             "a NEFF without a graph is refused with what was looked for",
-            "neff.md, last paragraph",
+            "user need 69",
             |b| refuse(b, Parts::new()?.without(GRAPH).build()?),
         ),
         Case::new(

@@ -79,7 +79,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "metaneff/name/too_long",
             "a name of 256 bytes is refused, for the runtime's tables end there",
-            "libnrt.md, NRT_TENSOR_NAME_MAX",
+            "nrt.h, NRT_TENSOR_NAME_MAX",
             |b| unusable(b, &"n".repeat(256)),
         ),
         Case::new(

@@ -11,10 +11,10 @@ use crate::models::subtract;
 use crate::package::{KELF, Parts, ROOT, TABLE};
 use crate::raw::{CORE, Raw};
 
-const GATES: &str = "neff.md, header";
-const TAR: &str = "neff.md, tar";
-const MANIFESTS: &str = "neff.md, manifests";
-const VARIABLES: &str = "neff.md, def.json; page 8";
+const GATES: &str = "NEFF header; user need 31";
+const TAR: &str = "NEFF archive; user need 107";
+const MANIFESTS: &str = "NEFF manifests; user need 107";
+const VARIABLES: &str = "page 8, def.json";
 const HASHED: Setup = Setup::ONE_CORE.environment(&[("NEURON_RT_VALIDATE_HASH", "true")]);
 
 /// Files that are refused.
@@ -53,7 +53,7 @@ pub(super) fn refused<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/features/first_unknown",
             "feature 27, the first that is not known, is refused",
-            "neff.md, feature_bits",
+            "user need 2",
             |b| {
                 refuse_with(
                     b,
@@ -65,7 +65,7 @@ pub(super) fn refused<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/features/last_unknown",
             "feature 62, the last that is not known, is refused",
-            "neff.md, feature_bits",
+            "user need 2",
             |b| {
                 refuse_with(
                     b,
@@ -77,7 +77,7 @@ pub(super) fn refused<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/hash/wrong",
             "a wrong hash is refused where hashes are validated",
-            "neff.md, hash; user need 31",
+            "user need 31",
             |b| refuse(b, with_u64(0xac, 0x0123_4567_89ab_cdef)?),
         )
         .with(HASHED),
@@ -144,7 +144,7 @@ pub(super) fn refused<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/target/other",
             "a program for another architecture is refused",
-            "neff.md, target",
+            "user need 31",
             |b| refuse(b, for_target("mariana")?),
         ),
         Case::new(
@@ -230,14 +230,14 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/package/gzip_hash",
             "the MD5 of a compressed package is accepted where hashes are validated",
-            "neff.md, hash",
+            "user need 31",
             |b| accept(b, original()?),
         )
         .with(HASHED),
         Case::new(
             "neff/hash/unchecked",
             "a wrong hash does not matter where hashes are not validated",
-            "neff.md, hash",
+            "user need 31",
             |b| accept(b, with_u64(0xac, 0x0123_4567_89ab_cdef)?),
         ),
         Case::new(
@@ -255,7 +255,7 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/features/known",
             "features 0 to 7 are accepted",
-            "neff.md, feature_bits",
+            "user need 2",
             |b| accept(b, with_u64(0x220, 0xff)?),
         ),
         Case::new(
@@ -267,7 +267,7 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/features/other_major",
             "features of another major version are not looked at",
-            "neff.md, feature_bits",
+            "user need 2",
             |b| {
                 let mut parts = Parts::new()?;
                 parts.header.version = (1, 0);
@@ -340,20 +340,20 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/target/legacy",
             "a program for another architecture is accepted where that is allowed",
-            "neff.md, target",
+            "user need 31",
             |b| accept(b, for_target("mariana")?),
         )
         .with(Setup::ONE_CORE.environment(&[("NEURON_RT_ALLOW_LEGACY_NEFF", "true")])),
         Case::new(
             "neff/target/any",
             "a program for any architecture is accepted",
-            "neff.md, target",
+            "user need 31",
             |b| accept(b, for_target("*")?),
         ),
         Case::new(
             "neff/table/order_of_ids",
             "names decide who is who, ids may stand in any order",
-            "page 8; metaneff.md, the var table",
+            "page 8",
             |b| {
                 let parts = Parts::new()?.edit(TABLE, |table| {
                     table["var"]["input0"]["var_id"] = json!(2);
@@ -366,7 +366,7 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/table/program_variables",
             "variables of the program's own stand beside the boundary",
-            "page 8, kbin_mr_type; neff.md",
+            "page 8, kbin_mr_type",
             |b| {
                 let parts = Parts::new()?.edit(TABLE, |table| {
                     for (id, kind) in (3_u32..).zip(["state-buffer", "tmp-buf", "pointer", "list"])
@@ -380,7 +380,7 @@ pub(super) fn accepted<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "neff/table/unknown_kind",
             "a variable of an unknown kind is passed over",
-            "neff.md, def.json",
+            "page 8, def.json",
             |b| {
                 let parts = Parts::new()?.edit(TABLE, |table| {
                     table["var"]["later"] = json!({"type": "quantum", "var_id": 3, "size": 64});

@@ -42,7 +42,7 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new(
             "slot/name/free",
             "names of a free form are bound as they are, by a lenient contract",
-            "metaneff.md, names",
+            "page 2.1, name; user need 39",
             free_names,
         ),
         Case::new(
