@@ -59,6 +59,11 @@ mod tests {
     use super::*;
     use crate::{cases, order_cases};
 
+    const SECTIONS: &[&str] = &[
+        "1", "2", "2.1", "2.2", "2.3", "3", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "5", "6",
+        "7", "8", "9", "10",
+    ];
+
     fn ids() -> Vec<&'static str> {
         let order = order_cases();
         let mut ids: Vec<_> = cases::<Fake>().iter().map(|case| case.id).collect();
@@ -108,10 +113,6 @@ mod tests {
 
     #[test]
     fn every_section_of_the_page_is_there() {
-        const SECTIONS: &[&str] = &[
-            "1", "2", "2.1", "2.2", "2.3", "3", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "5", "6",
-            "7", "8", "9", "10",
-        ];
         for section in SECTIONS {
             assert!(
                 PAGE.iter().any(|clause| clause.place == *section),
@@ -141,14 +142,74 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// Sections and rows that a source names, each as it stands there.
+    fn cited(source: &str) -> (Vec<&str>, Vec<&str>) {
+        let (mut sections, mut rows) = (Vec::new(), Vec::new());
+        for part in source.split(';').map(str::trim) {
+            if let Some(place) = part.strip_prefix("page ") {
+                sections.push(place.split(',').next().unwrap_or_default());
+            }
+            let several = part.strip_prefix("user needs ");
+            let listed = several.or_else(|| part.strip_prefix("user need "));
+            if let Some(listed) = listed {
+                let words = listed.split([',', ' ']).filter(|word| !word.is_empty());
+                let numbers = words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+                let before = rows.len();
+                rows.extend(numbers);
+                if rows.len() == before {
+                    rows.push(listed);
+                }
+            }
+        }
+        (sections, rows)
+    }
+
+    /// Whether a source names nothing, a section or a row that there is not, or
+    /// a file that readers of this repository do not have.
+    fn is_wrong(source: &str) -> bool {
+        const ROWS: u32 = 133;
+        let (sections, rows) = cited(source);
+        let row = |text: &&str| text.parse().is_ok_and(|row: u32| (1..=ROWS).contains(&row));
+        source.is_empty()
+            || source.contains(".md")
+            || !sections.iter().all(|section| SECTIONS.contains(section))
+            || !rows.iter().all(|text| row(text))
+    }
+
     #[test]
     fn what_a_case_names_as_its_source_is_a_section_that_there_is() {
-        for case in cases::<Fake>() {
-            assert!(
-                !case.shows.is_empty() && !case.source.is_empty(),
-                "{}",
-                case.id
-            );
+        let order = order_cases();
+        let of_order = order.iter().map(|case| (case.id, case.shows, case.source));
+        let generic = cases::<Fake>();
+        let all = generic
+            .iter()
+            .map(|case| (case.id, case.shows, case.source));
+        let wrong: Vec<_> = all
+            .chain(of_order)
+            .filter(|(_, shows, source)| shows.is_empty() || is_wrong(source))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn a_source_that_there_is_not_is_noticed() {
+        for right in [
+            "page 2.1, keys; user need 58, counters",
+            "user needs 4, 43",
+            "nrt.h",
+        ] {
+            assert!(!is_wrong(right), "{right}");
+        }
+        for wrong in [
+            "",
+            "page 4.7",
+            "page 8; page 11, x",
+            "user need 0",
+            "user needs 5 and 134",
+            "user need x",
+            "facts.md",
+        ] {
+            assert!(is_wrong(wrong), "{wrong}");
         }
     }
 }

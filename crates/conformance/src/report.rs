@@ -181,7 +181,8 @@ fn micros<S: serde::Serializer>(elapsed: &Duration, serializer: S) -> Result<S::
 pub struct Report {
     /// One row a case and target, in the cases' order.
     pub rows: Vec<Row>,
-    /// Expectations that name no case or no target of the run.
+    /// Expectations that name no case or no target, or a case that a target is not
+    /// run with.
     pub stale_expectations: Vec<String>,
 }
 
@@ -211,6 +212,14 @@ impl Report {
         outcome: Outcome,
         expectations: &[Expectation],
     ) {
+        let unsupported = matches!(outcome.verdict, Verdict::Unsupported { .. });
+        let named = |e: &Expectation| e.target == target && e.case == case.id;
+        if unsupported && expectations.iter().any(named) {
+            self.stale_expectations.push(format!(
+                "an expectation for {target} names `{}`, which is unsupported there",
+                case.id
+            ));
+        }
         self.rows.push(Row {
             case: case.id,
             target,
@@ -235,6 +244,18 @@ impl Report {
                     expectation.target, expectation.case
                 ));
             }
+        }
+    }
+
+    /// Notes the expectations that name none of `targets`, which are all that
+    /// there are, also those that take no part in the run.
+    pub fn hold_to_targets(&mut self, targets: &[&str], expectations: &[Expectation]) {
+        let absent = |e: &&Expectation| !targets.contains(&e.target);
+        for expectation in expectations.iter().filter(absent) {
+            self.stale_expectations.push(format!(
+                "an expectation for `{}` names {}, which is no target",
+                expectation.case, expectation.target
+            ));
         }
     }
 

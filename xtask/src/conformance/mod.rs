@@ -257,6 +257,7 @@ fn execute(args: &Args, plan: &Plan) -> Result<Report, Box<dyn std::error::Error
             report.hold_to_account(kind.name(), &cases::<Sim>(), table);
         }
     }
+    report.hold_to_targets(&Kind::names(), expectations::TABLE);
     bar.finish_and_clear();
     Ok(report)
 }
@@ -268,4 +269,76 @@ fn progress(total: usize) -> ProgressBar {
     bar.with_style(
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser as _;
+    use metaneff_conformance::{Expectation, Verdict};
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(words: &[&str]) -> Args {
+        let line = ["conformance"].iter().chain(words);
+        Line::try_parse_from(line)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .args
+    }
+
+    #[test]
+    fn targets_are_taken_once_and_in_order() {
+        let chosen = |list| kinds(&args(&["--backend", list]));
+        assert_eq!(chosen("mock,sim,mock"), [Kind::Mock, Kind::Sim]);
+        assert_eq!(chosen("sim,all").first(), Some(&Kind::Sim));
+        assert_eq!(chosen("all").len(), Kind::names().len());
+        assert!(kinds(&args(&["--lib", "l.so"])).contains(&Kind::Nrt));
+    }
+
+    #[test]
+    fn a_pattern_selects_by_id_and_an_empty_selection_is_an_error() {
+        let plan = Plan::new(&args(&["--backend", "sim", "--filter", "fault/when/*"])).unwrap();
+        assert!(plan.generic.len() >= 3 && plan.total() == plan.generic.len());
+        assert!(
+            plan.generic
+                .iter()
+                .all(|case| case.id.starts_with("fault/when/"))
+        );
+        assert!(Plan::new(&args(&["--filter", "no/such/case"])).is_err());
+        assert!(Plan::new(&args(&["--filter", "[", "--list"])).is_err());
+        let text = table::list(&plan.generic, &plan.order);
+        assert!(text.contains("fault/when/nth") && !text.contains("fault/timeout"));
+    }
+
+    #[test]
+    fn expectations_for_nothing_are_reported() {
+        let misspelt = [Expectation::new("simm", "a/b/c", "", "because")];
+        let mut report = Report::default();
+        report.hold_to_targets(&Kind::names(), &misspelt);
+        assert_eq!(
+            report.stale_expectations,
+            ["an expectation for `a/b/c` names simm, which is no target"]
+        );
+        assert!(!report.is_success());
+
+        let all = cases::<Sim>();
+        let case = all.first().unwrap();
+        let table = [Expectation::new("sim", case.id, "", "because")];
+        let because = "no such set-up".to_owned();
+        let verdict = Verdict::Unsupported { because };
+        let outcome = metaneff_conformance::Outcome::new(verdict, Duration::ZERO);
+        let mut report = Report::default();
+        report.hold_to_targets(&Kind::names(), &table);
+        report.add(case, "nrt", outcome.clone(), &table);
+        assert!(report.is_success());
+        report.add(case, "sim", outcome, &table);
+        assert!(!report.is_success());
+    }
 }

@@ -22,6 +22,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The names of all of them.
+    pub(super) fn names() -> Vec<&'static str> {
+        let kinds = <Self as clap::ValueEnum>::value_variants();
+        kinds.iter().map(|kind| kind.name()).collect()
+    }
+
     /// Name in reports and on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
