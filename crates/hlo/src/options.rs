@@ -129,8 +129,9 @@ pub struct ExecuteOptions {
     /// Whether a compiler's rewrites count.
     pub rewrites: Rewrites,
     /// Instructions to execute at most, those of loop bodies and called
-    /// computations each time; `None` for no limit. A device has no such
-    /// budget: it ends an endless loop at the execution's time limit.
+    /// computations each time; `None` for no limit. What nothing uses is left
+    /// out, with what it calls, as by a compiler, unless every value is looked
+    /// at. A device has no such budget: it ends an endless loop at the execution's time limit.
     pub step_budget: Option<u64>,
     /// Bytes that the values of the execution's instructions may take at any
     /// time; `None` for no limit. Inputs, constants and the scratch memory of
