@@ -50,16 +50,20 @@ pub(crate) struct Args {
 }
 
 /// A named set of options.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 enum Mode {
-    /// As XLA on a CPU: denormals are flushed.
+    /// As XLA on a CPU: denormals are flushed, reductions of narrow types round
+    /// at every step, and its rewrites that change results count.
     #[default]
     Xla,
-    /// By the specification: denormals are kept.
+    /// By the specification, the defaults: denormals are kept, reductions of
+    /// narrow types are in f32, and no rewrites count.
     Ieee,
-    /// As XLA, with the operands of matrix products rounded to bf16.
+    /// As `xla`, rewrites included, with the operands of matrix products
+    /// rounded to bf16.
     Bf16,
-    /// As XLA, with reductions of narrow types in f32.
+    /// As `xla`, rewrites included, with reductions of narrow types in f32.
     Wide,
 }
 
@@ -78,6 +82,7 @@ impl Mode {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    mode: Mode,
     passed: usize,
     failed: usize,
     unsupported: usize,
@@ -119,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             .count()
     };
     let report = Report {
+        mode: args.mode,
         passed: count(Verdict::Passed),
         failed: count(Verdict::Failed),
         unsupported: count(Verdict::Unsupported),

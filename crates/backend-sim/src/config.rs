@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metaneff_hlo::CustomCalls;
 use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy, Rewrites};
 use metaneff_schema::cores::{CoreRange, CoreRangeError};
 use metaneff_schema::nrt::Status;
@@ -40,6 +41,8 @@ pub struct Numerics {
     pub narrow_reduce: NarrowReduce,
     /// Whether a compiler's rewrites that change results count.
     pub rewrites: Rewrites,
+    /// Seed of the numbers that `rng` draws.
+    pub rng_seed: u64,
 }
 
 /// Time that calls take in addition to what they really take.
@@ -114,6 +117,7 @@ pub(crate) struct Config {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) host_memory_limit: u64,
     pub(crate) numerics: Numerics,
+    pub(crate) custom_calls: CustomCalls,
     pub(crate) step_budget: Option<u64>,
     pub(crate) compute_memory_limit: Option<usize>,
     pub(crate) latency: Latency,
@@ -229,6 +233,7 @@ impl Default for SimBuilder {
                 memory_limit: None,
                 host_memory_limit: u64::MAX,
                 numerics: Numerics::default(),
+                custom_calls: CustomCalls::default(),
                 step_budget: None,
                 compute_memory_limit: None,
                 latency: Latency::NONE,
@@ -316,15 +321,54 @@ impl SimBuilder {
         self
     }
 
-    /// How reductions accumulate types narrower than 32 bits.
+    /// How reductions accumulate types narrower than 32 bits. A device's vector
+    /// engine does so in 32 bits, which is the default.
     pub const fn narrow_reduce(mut self, narrow_reduce: NarrowReduce) -> Self {
         self.config.numerics.narrow_reduce = narrow_reduce;
         self
     }
 
-    /// Whether a compiler's rewrites that change results count.
+    /// Whether a compiler's rewrites that change results count. A device
+    /// executes what its own compiler made of the graph; which rewrites that
+    /// does is not public.
     pub const fn rewrites(mut self, rewrites: Rewrites) -> Self {
         self.config.numerics.rewrites = rewrites;
+        self
+    }
+
+    /// Seed of the numbers that the opcode `rng` draws, 0 unless set: every
+    /// execution draws the same ones. What a device draws is not public, so
+    /// that no seed gives its numbers.
+    pub const fn rng_seed(mut self, seed: u64) -> Self {
+        self.config.numerics.rng_seed = seed;
+        self
+    }
+
+    /// Targets of custom calls, [`CustomCalls::default`] unless set. On a
+    /// device a target is part of the compiled program, and the compiler
+    /// refuses those it does not know; here the graph is executed, and a target
+    /// that is not public, such as a kernel of one's own, has to be given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use metaneff_backend_sim::{CustomCalls, Sim};
+    ///
+    /// let mut targets = CustomCalls::default();
+    /// targets.register("Twice", |call, results| {
+    ///     let [input] = call.operands else {
+    ///         return Err(call.mismatch("number of operands", 1, call.operands.len()));
+    ///     };
+    ///     for (out, x) in results[0].values_mut::<f32>()?.iter_mut().zip(input.values::<f32>()?) {
+    ///         *out = 2.0 * x;
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let sim = Sim::builder().custom_calls(targets).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn custom_calls(mut self, targets: CustomCalls) -> Self {
+        self.config.custom_calls = targets;
         self
     }
 

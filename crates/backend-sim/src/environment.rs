@@ -15,8 +15,9 @@
 //! | `METANEFF_SIM_OOB` | `xla`, `strict` | `xla` | an index outside: clamp and drop, or status 1006 |
 //! | `METANEFF_SIM_DENORMALS` | `ieee`, `ftz` | `ieee` | denormals kept, or flushed to zero |
 //! | `METANEFF_SIM_DOT` | `exact`, `bf16` | `exact` | rounding of the operands of matrix products |
-//! | `METANEFF_SIM_REDUCE` | `xla`, `wide` | `xla` | narrow types reduced as XLA does on a CPU, or in 32 bits |
+//! | `METANEFF_SIM_REDUCE` | `wide`, `xla` | `wide` | narrow types reduced in 32 bits, or as XLA does on a CPU |
 //! | `METANEFF_SIM_REWRITES` | `none`, `xla` | `none` | the module as it stands, or XLA's rewrites that change results |
+//! | `METANEFF_SIM_RNG_SEED` | number | `0` | seed of the numbers that `rng` draws |
 //! | `METANEFF_SIM_COMPUTE_MEMORY` | bytes, `KiB`, `MiB`, `GiB` | no limit | host memory for the intermediate values of one execution |
 //! | `METANEFF_SIM_STEPS` | number | no limit | instructions of one execution |
 //! | `METANEFF_SIM_LATENCY` | `us`, `ms`, `s` | `0us` | time added to an execution |
@@ -142,13 +143,16 @@ pub const VARIABLES: &[Variable] = &[
         let modes = [("exact", DotRounding::Exact), ("bf16", DotRounding::Bf16)];
         choice(v, &modes).map(|m| b.dot_rounding(m))
     }),
-    variable("METANEFF_SIM_REDUCE", "xla or wide", |b, v| {
-        let modes = [("xla", NarrowReduce::Xla), ("wide", NarrowReduce::Wide)];
+    variable("METANEFF_SIM_REDUCE", "wide or xla", |b, v| {
+        let modes = [("wide", NarrowReduce::Wide), ("xla", NarrowReduce::Xla)];
         choice(v, &modes).map(|m| b.narrow_reduce(m))
     }),
     variable("METANEFF_SIM_REWRITES", "none or xla", |b, v| {
         let modes = [("none", Rewrites::None), ("xla", Rewrites::Xla)];
         choice(v, &modes).map(|m| b.rewrites(m))
+    }),
+    variable("METANEFF_SIM_RNG_SEED", "a number", |b, v| {
+        some(v.trim().parse().ok()).map(|seed| b.rng_seed(seed))
     }),
     variable("METANEFF_SIM_COMPUTE_MEMORY", SIZE, |b, v| {
         let bytes = quantity::bytes(v).and_then(|bytes| bytes.try_into().ok());
@@ -407,8 +411,9 @@ mod tests {
             ("METANEFF_SIM_OOB", "strict"),
             ("METANEFF_SIM_DENORMALS", "ftz"),
             ("METANEFF_SIM_DOT", "bf16"),
-            ("METANEFF_SIM_REDUCE", "wide"),
+            ("METANEFF_SIM_REDUCE", "xla"),
             ("METANEFF_SIM_REWRITES", "xla"),
+            ("METANEFF_SIM_RNG_SEED", "18446744073709551615"),
             ("METANEFF_SIM_COMPUTE_MEMORY", "1KiB"),
             ("METANEFF_SIM_STEPS", "1000"),
             ("METANEFF_SIM_LATENCY", "1ms"),
@@ -449,8 +454,9 @@ mod tests {
         assert_eq!(config.numerics.oob_policy, OobPolicy::Strict);
         assert_eq!(config.numerics.denormals, Denormals::FlushToZero);
         assert_eq!(config.numerics.dot_rounding, DotRounding::Bf16);
-        assert_eq!(config.numerics.narrow_reduce, NarrowReduce::Wide);
+        assert_eq!(config.numerics.narrow_reduce, NarrowReduce::Xla);
         assert_eq!(config.numerics.rewrites, Rewrites::Xla);
+        assert_eq!(config.numerics.rng_seed, u64::MAX);
         assert_eq!(config.compute_memory_limit, Some(1024));
         assert_eq!(config.step_budget, Some(1000));
         let ms = Duration::from_millis;
@@ -507,6 +513,7 @@ mod tests {
             ("METANEFF_SIM_INSTANCE", "trn9"),
             ("METANEFF_SIM_MEMORY", "lots"),
             ("METANEFF_SIM_NAN", "Any"),
+            ("METANEFF_SIM_RNG_SEED", "-1"),
             ("METANEFF_SIM_FAULTS", "load@0=fail:4"),
             ("METANEFF_SIM_LATENCY", "5"),
             ("METANEFF_SIM_TIMEOUT", "never"),

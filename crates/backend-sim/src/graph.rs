@@ -4,7 +4,7 @@ use metaneff_hlo::array::{Array, ViewError};
 use metaneff_hlo::error::{ExecuteError, KernelError};
 use metaneff_hlo::ir::{GroupMode, Op};
 use metaneff_hlo::options::ExecuteOptions;
-use metaneff_hlo::{COLLECTIVE_MATMUL, CollectiveError, Executable, Module};
+use metaneff_hlo::{COLLECTIVE_MATMUL, CollectiveError, CustomCalls, Executable, Module};
 
 use crate::program::{Failure, Job, Outcome, Port, Program};
 use crate::world::Across;
@@ -23,6 +23,7 @@ impl GraphProgram {
     /// are compared with what the module computes with.
     pub(crate) fn new(
         module: Module,
+        targets: CustomCalls,
         inputs: Vec<Port>,
         outputs: Vec<Port>,
     ) -> Result<Self, String> {
@@ -49,7 +50,7 @@ impl GraphProgram {
         }
         Ok(Self {
             across: across(&module),
-            executable: Executable::new(module),
+            executable: Executable::new(module).with_custom_calls(targets),
             inputs,
             outputs,
         })
@@ -73,6 +74,7 @@ impl Program for GraphProgram {
         options.dot_rounding = job.numerics.dot_rounding;
         options.narrow_reduce = job.numerics.narrow_reduce;
         options.rewrites = job.numerics.rewrites;
+        options.rng_seed = job.numerics.rng_seed;
         options.step_budget = job.step_budget;
         options.memory_limit = job.compute_memory_limit;
         options.deadline = job.deadline;

@@ -128,7 +128,10 @@ pub use fault::{Action, Call, Fault, FaultPlan, FaultSyntax, When};
 pub use instance::{Instance, Profile, UnknownInstance};
 pub use lifecycle::{Framework, Legality, Lifecycle, State};
 pub use memory::ALIGNMENT;
-pub use metaneff_hlo::options::{Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy};
+pub use metaneff_hlo::options::{
+    Denormals, DotRounding, NanPolicy, NarrowReduce, OobPolicy, Rewrites,
+};
+pub use metaneff_hlo::{Call as CustomCall, CustomCallError, CustomCalls};
 pub use model::SimModel;
 pub use process::{GraphSource, LogLevel, ProcessSettings};
 pub use report::{CoreStats, LiveObjects, RunReport};

@@ -30,7 +30,7 @@ impl Reader for NeffReader {
         })?;
         let package = package(&neff)?;
         let graph = graph(&neff, request, config)?;
-        let program = Arc::new(program(&graph)?);
+        let program = Arc::new(program(&graph, config)?);
         Ok(Compiled {
             package,
             program,
@@ -64,7 +64,7 @@ fn graph(neff: &Neff, request: &LoadRequest, config: &Config) -> Result<Bytes, R
     })
 }
 
-fn program(graph: &Bytes) -> Result<GraphProgram, Refusal> {
+fn program(graph: &Bytes, config: &Config) -> Result<GraphProgram, Refusal> {
     let refused = |error: &dyn std::error::Error| invalid(format!("graph: {error}"));
     // Some dumps wrap the module.
     let module = metaneff_schema::unwrap_hlo_proto(graph).unwrap_or_else(|_| graph.clone());
@@ -74,7 +74,7 @@ fn program(graph: &Bytes) -> Result<GraphProgram, Refusal> {
     let ports = |tensors: &[BoundaryTensor]| tensors.iter().map(port).collect();
     let inputs: Result<Vec<_>, _> = ports(&boundary.inputs);
     let outputs: Result<Vec<_>, _> = ports(&boundary.outputs);
-    GraphProgram::new(verified, inputs?, outputs?).map_err(invalid)
+    GraphProgram::new(verified, config.custom_calls.clone(), inputs?, outputs?).map_err(invalid)
 }
 
 fn port(tensor: &BoundaryTensor) -> Result<Port, Refusal> {

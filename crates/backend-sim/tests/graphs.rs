@@ -10,13 +10,19 @@ use std::thread;
 
 use bytes::Bytes;
 use metaneff_backend_sim::{
-    DotRounding, ExtraNames, Instance, NanPolicy, OobPolicy, Sim, SimBuilder, SimModel, SimTensor,
+    CustomCalls, DotRounding, ExtraNames, Instance, NanPolicy, OobPolicy, Sim, SimBuilder,
+    SimModel, SimTensor,
 };
 use metaneff_binding::{
     Backend, BackendError, Cause, CollectiveContext, Completion, Core, LoadRequest, Placement, Side,
 };
 use metaneff_schema::neff::NeffBuilder;
 use metaneff_schema::nrt::{NrtDtype, Status};
+use metaneff_schema::xla::{
+    HloComputationProto, HloInstructionProto, HloModuleProto, PrimitiveType, RandomDistribution,
+    ShapeProto,
+};
+use prost::Message;
 
 const CORE: Core = Core::new(0);
 
@@ -535,4 +541,102 @@ fn a_rank_waits_for_its_peer_until_the_limit_or_the_end() {
             Status::CLOSED
         );
     });
+}
+
+/// A model of one instruction, which gives four numbers, on so many parameters
+/// of these dimensions.
+fn model_of(sim: &Sim, op: HloInstructionProto, parameters: i64, dims: &[i64]) -> SimModel {
+    let shape = |dims: &[i64]| ShapeProto {
+        element_type: PrimitiveType::F32.into(),
+        dimensions: dims.to_vec(),
+        ..ShapeProto::default()
+    };
+    let mut instructions: Vec<_> = (0..parameters)
+        .map(|number| HloInstructionProto {
+            name: format!("p{number}"),
+            opcode: "parameter".into(),
+            shape: Some(shape(dims)),
+            id: number,
+            parameter_number: number,
+            ..HloInstructionProto::default()
+        })
+        .collect();
+    instructions.push(HloInstructionProto {
+        name: "root".into(),
+        shape: Some(shape(&[4])),
+        id: parameters,
+        operand_ids: (0..parameters).collect(),
+        ..op
+    });
+    let entry = HloComputationProto {
+        name: "entry".into(),
+        instructions,
+        root_id: parameters,
+        ..HloComputationProto::default()
+    };
+    let module = HloModuleProto {
+        computations: vec![entry],
+        ..HloModuleProto::default()
+    };
+    let graph = Bytes::from(module.encode_to_vec());
+    let neff = NeffBuilder::from_hlo(graph).unwrap().build();
+    sim.load(&LoadRequest::new(neff).on(CORE)).unwrap()
+}
+
+#[test]
+fn custom_calls_run_the_targets_that_are_given() {
+    let mut targets = CustomCalls::default();
+    targets.register("Reversed", |call, results| {
+        let values = call.operands[0].values::<f32>()?;
+        let reversed = values.iter().rev();
+        for (out, x) in results[0].values_mut::<f32>()?.iter_mut().zip(reversed) {
+            *out = *x;
+        }
+        Ok(())
+    });
+    let input: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0]
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let answer = |builder: SimBuilder| {
+        let sim = builder.build().unwrap();
+        let call = HloInstructionProto {
+            opcode: "custom-call".into(),
+            custom_call_target: "Reversed".into(),
+            ..HloInstructionProto::default()
+        };
+        let model = model_of(&sim, call, 1, &[4]);
+        run(&sim, &model, std::slice::from_ref(&input))
+    };
+    let error = answer(Sim::builder()).0.unwrap_err();
+    assert!(error.to_string().contains("`Reversed`"), "{error}");
+    let (result, outputs) = answer(Sim::builder().custom_calls(targets));
+    assert_eq!(result, Ok(Completion::Clean));
+    assert_eq!(floats(&outputs[0]), [4.0, 3.0, 2.0, 1.0]);
+}
+
+#[test]
+fn the_seed_decides_what_is_drawn() {
+    let drawn = |builder: SimBuilder| {
+        let sim = builder.build().unwrap();
+        let rng = HloInstructionProto {
+            opcode: "rng".into(),
+            distribution: RandomDistribution::RngUniform.into(),
+            ..HloInstructionProto::default()
+        };
+        let model = model_of(&sim, rng, 2, &[]);
+        let bounds = [0.0_f32, 1.0].map(|bound| bound.to_le_bytes().to_vec());
+        let outputs = [0, 1].map(|_| {
+            let (result, outputs) = run(&sim, &model, &bounds);
+            assert_eq!(result, Ok(Completion::Clean));
+            floats(&outputs[0])
+        });
+        assert_eq!(outputs[0], outputs[1]);
+        assert!(outputs[0].iter().all(|x| (0.0..1.0).contains(x)));
+        outputs
+    };
+    let seven = drawn(Sim::builder().rng_seed(7));
+    assert_ne!(seven, drawn(Sim::builder()));
+    let variables = [("METANEFF_SIM_RNG_SEED", "7")];
+    assert_eq!(seven, drawn(SimBuilder::from_variables(variables).unwrap()));
 }

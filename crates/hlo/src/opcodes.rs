@@ -217,15 +217,15 @@ opcodes! {
     "popcnt", "integer", SPEC, "";
     "power", "number", SPEC, "integers wrap; negative exponents give 0 or a unit; exponents of six bits as in jitted XLA, where the options ask for that";
     "real", "float, complex", SPEC, "";
-    "reduce", "all", SPEC, "sums of types below f32 as XLA's windows of 32, or in f32 on request; of single elements without the initial value as in jitted XLA, where the options ask for that";
+    "reduce", "all", SPEC, "sums of types below f32 in f32, rounded once, or as XLA's windows of 32 on request; of single elements without the initial value as in jitted XLA, where the options ask for that";
     "reduce-precision", "float", SPEC, "";
     "reduce-scatter", "all", SPEC, "in a world of devices";
-    "reduce-window", "all", SPEC, "types below f32 round at every step as in XLA, but for cumulative windows, or once on request";
+    "reduce-window", "all", SPEC, "types below f32 round once, or at every step as in XLA on request, but for cumulative windows";
     "remainder", "real numbers", SPEC, "the sign of the dividend; by 0 gives the dividend";
     "replica-id", "u32", SPEC, "0 outside a world";
     "reshape", "all", SPEC, "";
     "reverse", "all", SPEC, "";
-    "rng", "real", XLA, "own numbers, from the seed of the options";
+    "rng", "real", XLA, "numbers of its own, which no specification fixes, unlike XLA's; from the seed of the options";
     "rng-bit-generator", "integer", XLA, "three-fry and philox bit for bit; default is philox";
     "round-nearest-afz", "float", SPEC, "";
     "round-nearest-even", "float", SPEC, "";

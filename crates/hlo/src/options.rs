@@ -1,7 +1,8 @@
 //! How to execute.
 //!
 //! Every option has a setting of the simulator and an environment variable of
-//! the same meaning; `metaneff-backend-sim` lists them.
+//! the same meaning; `metaneff-backend-sim` lists them. The device alone has
+//! neither: it is the rank that a model is loaded for.
 
 use std::time::Instant;
 
@@ -71,16 +72,18 @@ pub enum DotRounding {
 }
 
 /// How sums and products of types narrower than `f32` are accumulated by
-/// `reduce` and `reduce-window`.
+/// `reduce` and `reduce-window`. A computation that is more than one sum or
+/// product is executed as it stands, in its own types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NarrowReduce {
-    /// As XLA on a CPU: every step is rounded to the type, and dimensions of
-    /// more than 32 elements are reduced in windows of 32 first.
-    #[default]
-    Xla,
     /// In `f32`, rounded once, as a device's vector engine does.
+    #[default]
     Wide,
+    /// As XLA on a CPU: every step is rounded to the type, and dimensions of
+    /// more than 32 elements are reduced in windows of 32 first. In `bf16`,
+    /// 256 + 1 stays 256, so that long sums stall.
+    Xla,
 }
 
 /// Whether results are those of the program that the module says, or of what a
@@ -101,11 +104,13 @@ pub enum Rewrites {
 
 impl ExecuteOptions {
     /// What XLA does on a CPU: the default but for denormals, which are
-    /// flushed, and for rewrites that change results.
+    /// flushed, for reductions of narrow types, which round at every step, and
+    /// for rewrites that change results.
     #[must_use]
     pub fn as_xla() -> Self {
         Self {
             denormals: Denormals::FlushToZero,
+            narrow_reduce: NarrowReduce::Xla,
             rewrites: Rewrites::Xla,
             ..Self::default()
         }
@@ -124,13 +129,14 @@ pub struct ExecuteOptions {
     pub denormals: Denormals,
     /// Rounding of the operands of `dot` and `convolution`.
     pub dot_rounding: DotRounding,
-    /// How `reduce` accumulates types narrower than `f32`.
+    /// How `reduce` and `reduce-window` accumulate types narrower than `f32`.
     pub narrow_reduce: NarrowReduce,
     /// Whether a compiler's rewrites count.
     pub rewrites: Rewrites,
     /// Instructions to execute at most, those of loop bodies and called
-    /// computations each time; `None` for no limit. A device has no such
-    /// budget: it ends an endless loop at the execution's time limit.
+    /// computations each time; `None` for no limit. What nothing uses is left
+    /// out, with what it calls, as by a compiler, unless every value is looked
+    /// at. A device has no such budget: it ends an endless loop at the execution's time limit.
     pub step_budget: Option<u64>,
     /// Bytes that the values of the execution's instructions may take at any
     /// time; `None` for no limit. Inputs, constants and the scratch memory of
@@ -142,6 +148,8 @@ pub struct ExecuteOptions {
     /// The place of this execution among others, with which it meets in
     /// collectives; alone if `None`.
     pub device: Option<Device>,
-    /// Seed of `rng`, whose numbers no specification fixes.
+    /// Seed of `rng`, whose numbers no specification fixes. Executions
+    /// with the same seed draw the same ones, unless one is traced and the other
+    /// leaves something out; what a device draws is not public.
     pub rng_seed: u64,
 }

@@ -59,15 +59,18 @@ impl Plan {
                 }
             }
         }
-        let plans = |fused: fn(&Computation) -> Vec<Option<Fused>>| {
+        let acting = acting(module);
+        let plans = |fused: &dyn Fn(&Computation) -> Vec<Option<Fused>>| {
             let computations = module.computations().iter();
             computations
                 .map(|computation| ComputationPlan::new(computation, fused(computation)))
                 .collect()
         };
         Self {
-            computations: plans(|_| Vec::new()),
-            fused: plans(fuse),
+            computations: plans(&|_| Vec::new()),
+            fused: plans(&|computation| {
+                fuse(computation, |instruction| acts(instruction.op(), &acting))
+            }),
             regions,
         }
     }
@@ -85,6 +88,35 @@ impl Plan {
     /// The plan of a computation that is called on scalars.
     pub(crate) fn region(&self, index: ComputationIndex) -> Option<&RegionPlan> {
         self.regions[index.get()].as_ref()
+    }
+}
+
+/// For each computation, whether it does something else than to compute a value.
+fn acting(module: &Module) -> Vec<bool> {
+    let count = module.computations().len();
+    // Until it is looked at, a computation may do anything: that holds for one
+    // that is called before its turn.
+    let mut acting = vec![true; count];
+    for (index, computation) in module.computations().iter().enumerate() {
+        let instructions = computation.instructions();
+        acting[index] = instructions.iter().any(|instruction| {
+            !matches!(instruction.op(), Op::Parameter { .. }) && acts(instruction.op(), &acting)
+        });
+    }
+    acting
+}
+
+/// Whether an instruction does something else than to compute a value: it meets
+/// other devices, runs code of the user's, draws from a stream, or takes an
+/// argument over. A loop without end that computes nothing of use is none.
+fn acts(op: &Op, acting: &[bool]) -> bool {
+    match op {
+        Op::AsyncStart { .. }
+        | Op::Collective(_)
+        | Op::CustomCall(_)
+        | Op::Parameter { .. }
+        | Op::Rng(_) => true,
+        op => op.computations().iter().any(|index| acting[index.get()]),
     }
 }
 

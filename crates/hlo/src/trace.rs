@@ -32,7 +32,8 @@ pub struct ValueDifference {
     pub array: usize,
     /// The first element that differs, in row-major order.
     pub element: usize,
-    /// Its value on the left; of a complex number, the real part.
+    /// Its value on the left; of a complex number, the real part, or the
+    /// imaginary one where that alone differs.
     pub left: f64,
     /// Its value on the right.
     pub right: f64,
@@ -40,7 +41,8 @@ pub struct ValueDifference {
     pub differing: usize,
     /// Elements of that array.
     pub elements: usize,
-    /// The largest difference of two finite elements of that array.
+    /// The largest difference of two finite elements of that array; of complex
+    /// numbers, its magnitude.
     pub largest: f64,
 }
 
@@ -178,28 +180,34 @@ fn values_differ<T: Numeric>(
         .zip(right.chunks_exact(size))
         .enumerate()
     {
+        let differing_bytes = bytemuck::bytes_of(x) != bytes;
         let y: T = bytemuck::pod_read_unaligned(bytes);
+        let (x, y) = (x.to_complex(), y.to_complex());
         let differs = if tolerance == 0.0 {
-            bytemuck::bytes_of(x) != bytes
+            differing_bytes
         } else {
-            let (x, y) = (x.to_complex(), y.to_complex());
             apart(x.re, y.re, tolerance) || apart(x.im, y.im, tolerance)
         };
         if !differs {
             continue;
         }
-        let (x, y) = (x.to_f64(), y.to_f64());
+        let imaginary = x.re.to_bits() == y.re.to_bits() && x.im.to_bits() != y.im.to_bits();
+        let (left, right) = if imaginary {
+            (x.im, y.im)
+        } else {
+            (x.re, y.re)
+        };
         let first = found.get_or_insert(ValueDifference {
             array,
             element,
-            left: x,
-            right: y,
+            left,
+            right,
             differing: 0,
             elements,
             largest: 0.0,
         });
         first.differing += 1;
-        let difference = (x - y).abs();
+        let difference = (x - y).norm();
         if difference.is_finite() {
             first.largest = first.largest.max(difference);
         }
@@ -214,4 +222,34 @@ fn apart(x: f64, y: f64, tolerance: f64) -> bool {
     // A NaN and infinities compare false.
     let within = (x - y).abs() <= tolerance * x.abs().max(y.abs()).max(1.0);
     !within || x.is_infinite() || y.is_infinite()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_complex::Complex;
+
+    use crate::array::Array;
+
+    #[test]
+    fn imaginary_parts_count() {
+        let left = [(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)].map(|(re, im)| Complex::new(re, im));
+        let right = [(1.0, 2.0), (3.0, 5.0), (8.0, 2.0)].map(|(re, im)| Complex::new(re, im));
+        let left = Array::from_values::<Complex<f32>>(&[3], &left).unwrap();
+        let right: &[Complex<f32>] = &right;
+        for tolerance in [0.0, 0.01] {
+            let bytes = bytemuck::cast_slice(right);
+            let found = values_differ::<Complex<f32>>(7, left.view(), bytes, tolerance);
+            let expected = ValueDifference {
+                array: 7,
+                element: 1,
+                left: 4.0,
+                right: 5.0,
+                differing: 2,
+                elements: 3,
+                largest: 5.0,
+            };
+            assert_eq!(found, Some(expected));
+        }
+    }
 }

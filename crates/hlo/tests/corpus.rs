@@ -49,6 +49,7 @@ fn cases_pass() {
         failures.len(),
         failures.join("\n")
     );
+    assert!(passed >= 300 || !filter.is_empty(), "only {passed}");
 }
 
 /// Categories of operations that move data, compare or convert.
@@ -103,7 +104,8 @@ fn fusion_changes_no_bit() {
             let single = executable
                 .execute_traced(&inputs, &options, &mut |_| events += 1)
                 .unwrap();
-            assert_eq!(fused.steps, single.steps, "{}", case.name);
+            // Instructions that nothing uses are left out, with all that they call.
+            assert!(fused.steps <= single.steps, "{}", case.name);
             for (fused, single) in fused.outputs.iter().zip(&single.outputs) {
                 assert!(fused.bytes() == single.bytes(), "{}", case.name);
             }

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use metaneff_hlo::options::ExecuteOptions;
-use metaneff_hlo::{Executable, Module};
-use metaneff_schema::xla::HloModuleProto;
+use metaneff_hlo::{Executable, Module, VerifyError};
+use metaneff_schema::xla::{HloInstructionProto, HloModuleProto, PrimitiveType};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use prost::Message;
@@ -190,5 +190,106 @@ fn mutated_bytes_neither_panic_nor_hang() {
                 Ok(())
             },
         )
+        .unwrap();
+}
+
+/// An id that no instruction or computation has.
+const NOTHING: i64 = i64::MAX;
+
+/// Opcodes whose result's rank follows from their operands.
+const INFERRED: [&str; 22] = [
+    "add",
+    "and",
+    "clamp",
+    "compare",
+    "concatenate",
+    "convert",
+    "divide",
+    "dot",
+    "dynamic-slice",
+    "dynamic-update-slice",
+    "exponential",
+    "gather",
+    "get-tuple-element",
+    "maximum",
+    "multiply",
+    "negate",
+    "pad",
+    "reduce",
+    "select",
+    "slice",
+    "subtract",
+    "transpose",
+];
+
+/// Makes an instruction wrong in the manner of that number; `false` where it
+/// cannot be wrong in that way. `first` is the id of another one before it.
+fn break_it(given: &mut HloInstructionProto, manner: usize, first: Option<i64>) -> bool {
+    match manner {
+        0 => given.opcode.push_str("-of-none"),
+        1 => given.shape = None,
+        2 => given.control_predecessor_ids.push(NOTHING),
+        3 => match given.operand_ids.last_mut() {
+            Some(operand) => *operand = NOTHING,
+            None => return false,
+        },
+        4 => match given.called_computation_ids.last_mut() {
+            Some(called) => *called = NOTHING,
+            None => return false,
+        },
+        5 => match first {
+            Some(first) => given.id = first,
+            None => return false,
+        },
+        6 => match given.opcode.as_str() {
+            "parameter" => given.parameter_number = -1,
+            "get-tuple-element" => given.tuple_index = 1 << 20,
+            _ => return false,
+        },
+        _ => match &mut given.shape {
+            Some(shape)
+                if INFERRED.contains(&&*given.opcode)
+                    && shape.element_type() != PrimitiveType::Tuple =>
+            {
+                shape.layout = None;
+                shape.is_dynamic_dimension.clear();
+                shape.dimensions.push(1);
+            }
+            _ => return false,
+        },
+    }
+    true
+}
+
+#[test]
+fn a_broken_instruction_is_named() {
+    let modules = modules();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 4000,
+        failure_persistence: None,
+        max_global_rejects: 100_000,
+        ..ProptestConfig::default()
+    });
+    let draws = (any::<Index>(), any::<Index>(), any::<Index>(), 0_usize..8);
+    runner
+        .run(&draws, |(module, computation, target, manner)| {
+            let bytes = &modules[module.index(modules.len())];
+            let mut proto = HloModuleProto::decode(&bytes[..]).unwrap();
+            let at = computation.index(proto.computations.len());
+            let computation = &mut proto.computations[at];
+            let target = target.index(computation.instructions.len());
+            let first = (target > 0).then(|| computation.instructions[0].id);
+            let given = &mut computation.instructions[target];
+            prop_assume!(break_it(given, manner, first));
+            let (instruction, computation) = (given.name.clone(), computation.name.clone());
+            match Module::verify(&proto) {
+                Err(VerifyError::Instruction { site, .. }) => {
+                    prop_assert_eq!(site.instruction, instruction);
+                    prop_assert_eq!(site.computation, computation);
+                }
+                other => prop_assert!(false, "{instruction}: {other:?}"),
+            }
+            Ok(())
+        })
         .unwrap();
 }

@@ -49,11 +49,13 @@ pub enum CaseError {
 }
 
 /// How much an element may differ from its golden value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Tolerance {
-    /// Not at all, but that any NaN equals any other. Zeros have signs.
+    /// Not at all, but that any NaN equals any other. Zeros have signs. What
+    /// holds where a case names no tolerance.
+    #[default]
     Exact,
     /// By so many representable values of the type.
     Ulp {
@@ -99,6 +101,7 @@ struct Meta {
     category: String,
     inputs: Tensors,
     outputs: Tensors,
+    #[serde(default)]
     tolerance: Tolerance,
     #[serde(default)]
     alt_expected: Vec<String>,

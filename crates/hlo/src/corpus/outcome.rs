@@ -63,11 +63,12 @@ pub struct TraceEntry {
     pub opcode: String,
     /// Shape of its result.
     pub shape: String,
-    /// Elements of its result that are NaN.
+    /// Elements of its result that are NaN; complex ones, in either part.
     pub nan: usize,
-    /// Elements of its result that are infinite.
+    /// Elements of its result that are infinite and not NaN; complex ones, in
+    /// either part.
     pub infinite: usize,
-    /// Least finite value; of complex numbers, the real part.
+    /// Least finite value; of complex numbers here and below, the real part.
     pub min: Option<f64>,
     /// Greatest finite value.
     pub max: Option<f64>,
@@ -414,12 +415,13 @@ impl Statistics {
         }
         with_element!(array.element(), T => {
             for value in array.values::<T>().unwrap_or_default() {
-                let value = value.to_f64();
+                let value = value.to_complex();
                 if value.is_nan() {
                     self.nan += 1;
                 } else if value.is_infinite() {
                     self.infinite += 1;
                 } else {
+                    let value = value.re;
                     self.finite += 1;
                     self.min = self.min.min(value);
                     self.max = self.max.max(value);
@@ -427,5 +429,32 @@ impl Statistics {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_complex::Complex;
+
+    #[test]
+    fn imaginary_parts_are_looked_at() {
+        let (nan, infinity) = (f32::NAN, f32::INFINITY);
+        let values = [
+            Complex::new(1.0, nan),
+            Complex::new(nan, 1.0),
+            Complex::new(infinity, nan),
+            Complex::new(2.0, -infinity),
+            Complex::new(infinity, 2.0),
+            Complex::new(3.0, -7.0),
+            Complex::new(5.0, 9.0),
+        ];
+        let array = Array::from_values(&[values.len()], &values).unwrap();
+        let mut statistics = Statistics::default();
+        statistics.add(array.view());
+        let counts = (statistics.nan, statistics.infinite, statistics.finite);
+        assert_eq!(counts, (3, 2, 2));
+        let sums = (statistics.min, statistics.max, statistics.sum);
+        assert_eq!(sums, (3.0, 5.0, 8.0));
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::array::{ArrayView, ArrayViewMut, Buffer, ViewError};
 use crate::element::{ElementType, with_word};
 use crate::error::KernelError;
-use crate::ir::{Computation, InstructionIndex, Op};
+use crate::ir::{Computation, Instruction, InstructionIndex, Op};
 use crate::kernels::Context;
 use crate::shape::ArrayShape;
 
@@ -76,15 +76,26 @@ pub(crate) struct Chain {
 }
 
 /// Finds the chains of a computation: for each instruction, what becomes of it.
-pub(crate) fn fuse(computation: &Computation) -> Vec<Option<Fused>> {
+/// One whose value nothing uses is left out, unless `acts` says that it does
+/// something else than to compute a value.
+pub(crate) fn fuse(
+    computation: &Computation,
+    acts: impl Fn(&Instruction) -> bool,
+) -> Vec<Option<Fused>> {
     let instructions = computation.instructions();
     let mut uses = vec![0_usize; instructions.len()];
     uses[computation.root().get()] += 1;
-    for operand in instructions.iter().flat_map(|i| i.operands()) {
-        uses[operand.get()] += 1;
-    }
     let mut fused: Vec<Option<Fused>> = Vec::new();
     fused.resize_with(instructions.len(), || None);
+    for (position, instruction) in instructions.iter().enumerate().rev() {
+        if uses[position] == 0 && !acts(instruction) {
+            fused[position] = Some(Fused::Absorbed);
+            continue;
+        }
+        for operand in instruction.operands() {
+            uses[operand.get()] += 1;
+        }
+    }
     for position in (0..instructions.len()).rev() {
         if fused[position].is_some() || step_of(computation, position).is_none() {
             continue;

@@ -253,12 +253,11 @@ fn resized(
     })
 }
 
-/// The size of the groups, if groups are given and all alike.
+/// The size of the groups, which are even, if groups are given.
 fn group_size(groups: &CollectiveGroups) -> Option<usize> {
-    let first = groups.groups.first()?.len();
-    let alike = groups.groups.iter().all(|group| group.len() == first);
+    let size = groups.groups.first()?.len();
     // Under this mode, a group has every partition of each replica in it.
-    (alike && groups.mode != GroupMode::CrossReplicaAndPartition).then_some(first)
+    (groups.mode != GroupMode::CrossReplicaAndPartition).then_some(size)
 }
 
 fn groups(scope: &Scope<'_>) -> Result<CollectiveGroups, Problem> {
@@ -322,11 +321,42 @@ fn groups(scope: &Scope<'_>) -> Result<CollectiveGroups, Problem> {
         "some ids",
         "none",
     )?;
+    require(
+        mode != GroupMode::Flattened || !groups.is_empty(),
+        "replica groups of global device ids",
+        "1 or more",
+        0,
+    )?;
+    // Who is in no group of a broadcast gets zeros.
+    let missing = (0..).zip(&ids).find(|&(expected, &id)| expected != id);
+    if let Some((missing, _)) = missing.filter(|_| proto.opcode != "collective-broadcast") {
+        return Err(mismatch(
+            "replica groups",
+            format_args!("each id of 0 to {}", ids.len() - 1),
+            format_args!("none with {missing}"),
+        ));
+    }
+    let uneven = groups.iter().find(|group| group.len() != groups[0].len());
+    if let Some(group) = uneven.filter(|_| !takes_uneven_groups(&proto.opcode)) {
+        return Err(mismatch(
+            "size of a replica group",
+            groups[0].len(),
+            group.len(),
+        ));
+    }
     Ok(CollectiveGroups {
         mode,
         groups,
         channel,
     })
+}
+
+/// Whether the groups may differ in size: the result's does not depend on it.
+fn takes_uneven_groups(opcode: &str) -> bool {
+    matches!(
+        opcode,
+        "all-reduce" | "all-reduce-start" | "collective-broadcast"
+    )
 }
 
 /// The groups that a reshaped and transposed iota lists.

@@ -320,20 +320,28 @@ fn computation(
     };
     let mut own: HashMap<i64, InstructionIndex> = HashMap::with_capacity(proto.instructions.len());
     let mut instructions: Vec<Instruction> = Vec::with_capacity(proto.instructions.len());
+    let at = |given: &HloInstructionProto, problem| VerifyError::Instruction {
+        site: Box::new(Site {
+            opcode: given.opcode.clone(),
+            instruction: given.name.clone(),
+            computation: proto.name.clone(),
+        }),
+        problem,
+    };
     let mut depth = 1;
     for given in &proto.instructions {
-        let problem = |problem| VerifyError::Instruction {
-            site: Box::new(Site {
-                opcode: given.opcode.clone(),
-                instruction: given.name.clone(),
-                computation: proto.name.clone(),
-            }),
-            problem,
-        };
+        let problem = |problem| at(given, problem);
         let verified =
             instruction(given, &instructions, &own, computations, ids, work).map_err(problem)?;
         for called in verified.op.computations() {
             depth = depth.max(computations[called.get()].depth + 1);
+        }
+        if depth > MAX_CALL_DEPTH {
+            return Err(problem(Problem::Limit {
+                what: "depth of calls",
+                limit: MAX_CALL_DEPTH,
+                found: depth,
+            }));
         }
         let index = InstructionIndex(index(instructions.len()));
         if own.insert(given.id, index).is_some() {
@@ -344,14 +352,6 @@ fn computation(
         }
         instructions.push(verified);
     }
-    if depth > MAX_CALL_DEPTH {
-        let limit = MAX_CALL_DEPTH;
-        return Err(whole(Problem::Limit {
-            what: "depth of calls",
-            limit,
-            found: depth,
-        }));
-    }
     let root = own.get(&proto.root_id).copied();
     let root = root.ok_or_else(|| {
         whole(Problem::UndefinedId {
@@ -359,7 +359,8 @@ fn computation(
             id: proto.root_id,
         })
     })?;
-    let parameters = parameters(&instructions).map_err(whole)?;
+    let parameters = parameters(&instructions)
+        .map_err(|(position, problem)| at(&proto.instructions[position], problem))?;
     Ok(Computation {
         name: proto.name.as_str().into(),
         instructions: instructions.into(),
@@ -369,8 +370,9 @@ fn computation(
     })
 }
 
-/// The parameters by number, which must be dense.
-fn parameters(instructions: &[Instruction]) -> Result<Box<[InstructionIndex]>, Problem> {
+/// The parameters by number, which must be dense; or the position of one whose
+/// number is not.
+fn parameters(instructions: &[Instruction]) -> Result<Box<[InstructionIndex]>, (usize, Problem)> {
     let mut numbered: Vec<(usize, InstructionIndex)> = instructions
         .iter()
         .enumerate()
@@ -380,8 +382,9 @@ fn parameters(instructions: &[Instruction]) -> Result<Box<[InstructionIndex]>, P
         })
         .collect();
     numbered.sort_unstable();
-    for (expected, &(found, _)) in numbered.iter().enumerate() {
-        require(found == expected, "parameter number", expected, found)?;
+    for (expected, &(found, index)) in numbered.iter().enumerate() {
+        require(found == expected, "parameter number", expected, found)
+            .map_err(|problem| (index.get(), problem))?;
     }
     Ok(numbered.into_iter().map(|(_, index)| index).collect())
 }

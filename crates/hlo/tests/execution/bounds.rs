@@ -328,3 +328,40 @@ fn thousands_of_computations_are_no_trouble() {
     let execution = execute(&module(computations), &[input], &ExecuteOptions::default()).unwrap();
     assert_eq!(execution.outputs[0].values::<f32>().unwrap(), [5000.0]);
 }
+
+/// A module that gives its parameter back and calls a computation for nothing.
+fn idle() -> HloModuleProto {
+    let mut proto = doubling(2);
+    // The parameter of the entry computation.
+    proto.computations[1].root_id = 10;
+    proto
+}
+
+#[test]
+fn what_nothing_uses_is_left_out() {
+    let executable = Executable::new(Module::verify(&idle()).unwrap());
+    let options = ExecuteOptions::default();
+    let seven = 7.0_f32.to_le_bytes();
+    let execution = executable.execute(&[&seven], &options).unwrap();
+    assert_eq!(execution.outputs[0].bytes(), seven);
+    // The parameter and two calls, and nothing of what is called.
+    assert_eq!(execution.steps, 3);
+    // Who looks at every value sees all of them.
+    let mut seen = 0;
+    let traced = executable.execute_traced(&[&seven], &options, &mut |_| seen += 1);
+    assert_eq!(traced.unwrap().steps, 3 + 2 * 2);
+    assert_eq!(seen, 7);
+}
+
+#[test]
+fn what_does_more_than_compute_is_not_left_out() {
+    let mut proto = idle();
+    for instruction in &mut proto.computations[0].instructions {
+        if instruction.opcode == "negate" {
+            instruction.opcode = "custom-call".into();
+            instruction.custom_call_target = "NobodyKnowsIt".into();
+        }
+    }
+    let error = execute(&proto, &[f32s(&[], &[7.0])], &ExecuteOptions::default()).unwrap_err();
+    assert!(matches!(&error, ExecuteError::CustomCall { .. }), "{error}");
+}

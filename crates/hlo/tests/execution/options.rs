@@ -153,11 +153,17 @@ fn narrow_sums_round_each_step_or_once() {
         Array::from_values(&[3], &[256.0, 1.0, 1.0].map(bf16::from_f32)).unwrap(),
         Array::from_values(&[], &[bf16::ZERO]).unwrap(),
     ];
-    for (reduce, sum) in [(NarrowReduce::Xla, 256.0), (NarrowReduce::Wide, 258.0)] {
-        let options = with_option(|options| options.narrow_reduce = reduce);
+    let wide = with_option(|options| options.narrow_reduce = NarrowReduce::Wide);
+    let xla = with_option(|options| options.narrow_reduce = NarrowReduce::Xla);
+    for (options, sum) in [
+        (ExecuteOptions::default(), 258.0),
+        (wide, 258.0),
+        (ExecuteOptions::as_xla(), 256.0),
+        (xla, 256.0),
+    ] {
         let execution = execute(&proto, &inputs, &options).unwrap();
         let found = execution.outputs[0].values::<bf16>().unwrap()[0];
-        assert_eq!(found.to_f32(), sum, "{reduce:?}");
+        assert_eq!(found.to_f32(), sum, "{:?}", options.narrow_reduce);
     }
 }
 

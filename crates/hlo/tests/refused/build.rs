@@ -3,7 +3,7 @@
 use metaneff_schema::xla::{
     ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, HloComputationProto,
     HloInputOutputAliasProto, HloInstructionProto, HloModuleProto, LiteralProto, PaddingConfig,
-    PrimitiveType, ScatterDimensionNumbers, ShapeProto, Window, WindowDimension,
+    PrimitiveType, ReplicaGroup, ScatterDimensionNumbers, ShapeProto, Window, WindowDimension,
     hlo_input_output_alias_proto::AliasEntryProto, hlo_instruction_proto::SliceDimensions,
     padding_config::PaddingConfigDimension,
 };
@@ -249,6 +249,43 @@ pub(crate) fn scatter(
     let parameters = [f32(&[5, 4]), array(S32, &[3]), f32(updates)];
     calling(vec![add(F32)], "scatter", &parameters, f32(&[5, 4]), |op| {
         op.scatter_dimension_numbers = Some(numbers);
+    })
+}
+
+pub(crate) fn groups(lists: &[&[i64]]) -> Vec<ReplicaGroup> {
+    lists
+        .iter()
+        .map(|ids| ReplicaGroup {
+            replica_ids: ids.to_vec(),
+        })
+        .collect()
+}
+
+/// An `all-reduce` of two numbers.
+pub(crate) fn all_reduce(change: impl FnOnce(&mut HloInstructionProto)) -> HloModuleProto {
+    calling(
+        vec![add(F32)],
+        "all-reduce",
+        &[f32(&[2])],
+        f32(&[2]),
+        change,
+    )
+}
+
+/// A `reduce-scatter` of four numbers over groups of two.
+pub(crate) fn reduce_scatter(lists: &[&[i64]]) -> HloModuleProto {
+    let called = vec![add(F32)];
+    calling(called, "reduce-scatter", &[f32(&[4])], f32(&[2]), |op| {
+        op.dimensions = vec![0];
+        op.replica_groups = groups(lists);
+    })
+}
+
+/// A collective of arrays along their only dimension.
+pub(crate) fn along(opcode: &str, size: i64, result: i64, lists: &[&[i64]]) -> HloModuleProto {
+    with(opcode, &[f32(&[size])], f32(&[result]), |op| {
+        op.dimensions = vec![0];
+        op.replica_groups = groups(lists);
     })
 }
 

@@ -1,8 +1,8 @@
 //! Modules that are refused, each with what is wrong with it.
 
 use metaneff_schema::xla::{
-    HloModuleProto, LayoutProto, LiteralProto, PrimitiveType, ProgramShapeProto, ReplicaGroup,
-    ShapeProto, SourceTarget,
+    HloModuleProto, LayoutProto, LiteralProto, PrimitiveType, ProgramShapeProto, ShapeProto,
+    SourceTarget,
 };
 
 use crate::build::*;
@@ -493,20 +493,35 @@ pub(crate) fn refused() -> Vec<(&'static str, HloModuleProto)> {
         // Collectives.
         (
             "all-gather of another size",
-            with("all-gather", &[f32(&[2])], f32(&[6]), |op| {
-                op.dimensions = vec![0];
-                op.replica_groups = vec![ReplicaGroup {
-                    replica_ids: vec![0, 1],
-                }];
-            }),
+            along("all-gather", 2, 6, &[&[0, 1]]),
         ),
         (
             "all-reduce with an id twice",
-            calling(vec![add(F32)], "all-reduce", &two[..1], f32(&[2]), |op| {
-                op.replica_groups = vec![ReplicaGroup {
-                    replica_ids: vec![0, 0],
-                }];
-            }),
+            all_reduce(|op| op.replica_groups = groups(&[&[0, 0]])),
+        ),
+        (
+            "all-reduce without the id 1",
+            all_reduce(|op| op.replica_groups = groups(&[&[0, 2]])),
+        ),
+        (
+            "all-reduce without the id 0",
+            all_reduce(|op| op.replica_groups = groups(&[&[2], &[1]])),
+        ),
+        (
+            "all-reduce of global device ids without groups",
+            all_reduce(|op| (op.channel_id, op.use_global_device_ids) = (1, true)),
+        ),
+        (
+            "all-gather of uneven groups",
+            along("all-gather", 2, 4, &[&[0, 1], &[2]]),
+        ),
+        (
+            "all-to-all of uneven groups",
+            along("all-to-all", 4, 4, &[&[0, 1], &[2]]),
+        ),
+        (
+            "reduce-scatter of uneven groups",
+            reduce_scatter(&[&[0, 1], &[2]]),
         ),
         (
             "collective-permute with a target twice",

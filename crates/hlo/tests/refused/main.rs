@@ -21,6 +21,17 @@ fn valid_modules_are_accepted() {
     }
 }
 
+/// What is wrong with a module or a computation as a whole.
+const OF_NO_INSTRUCTION: [&str; 7] = [
+    "a root that is not there",
+    "an entry that is not there",
+    "a computation id twice",
+    "no computations",
+    "a program shape of another parameter",
+    "an alias of a missing parameter",
+    "an alias of a missing output",
+];
+
 #[test]
 fn invalid_modules_are_refused() {
     let modules = refused();
@@ -34,8 +45,24 @@ fn invalid_modules_are_refused() {
                     !site.instruction.is_empty() && !site.computation.is_empty(),
                     "{name}"
                 );
+                assert!(!OF_NO_INSTRUCTION.contains(&name), "{name}");
             }
-            Err(_) => {}
+            Err(error) => assert!(OF_NO_INSTRUCTION.contains(&name), "{name}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn parameters_are_named() {
+    for (changed, number, name) in [(1, 2, "p1"), (1, 0, "p1")] {
+        let mut proto = vectors("add");
+        proto.computations[0].instructions[changed].parameter_number = number;
+        match Module::verify(&proto).unwrap_err() {
+            VerifyError::Instruction { site, .. } => assert_eq!(
+                (&*site.opcode, &*site.instruction, &*site.computation),
+                ("parameter", name, "entry")
+            ),
+            error => panic!("{error}"),
         }
     }
 }
@@ -87,16 +114,22 @@ fn deep_calls_are_refused() {
             ..HloInstructionProto::default()
         };
         computations.push(computation(
-            "c",
+            &format!("c{depth}"),
             first,
             &[scalar.clone(), scalar.clone()],
             op,
         ));
     }
     let error = Module::verify(&module(computations)).unwrap_err();
-    let problem = error.problem().unwrap();
-    assert!(
-        matches!(problem, Problem::Limit { limit: 128, .. }),
-        "{error}"
-    );
+    let VerifyError::Instruction { site, problem } = &error else {
+        panic!("{error}")
+    };
+    let expected = Problem::Limit {
+        what: "depth of calls",
+        limit: 128,
+        found: 129,
+    };
+    assert_eq!(*problem, expected);
+    // The computation that is called first is no call yet.
+    assert_eq!((&*site.instruction, &*site.computation), ("root", "c128"));
 }

@@ -51,6 +51,26 @@ pub(crate) fn accepted() -> Vec<(&'static str, HloModuleProto)> {
             ),
         ),
         (
+            "all-reduce of uneven groups",
+            all_reduce(|op| op.replica_groups = groups(&[&[2, 0], &[1]])),
+        ),
+        (
+            "all-reduce of global device ids",
+            all_reduce(|op| {
+                (op.channel_id, op.use_global_device_ids) = (1, true);
+                op.replica_groups = groups(&[&[0, 1]]);
+            }),
+        ),
+        ("all-gather", along("all-gather", 2, 4, &[&[0, 2], &[3, 1]])),
+        ("all-to-all", along("all-to-all", 4, 4, &[&[0, 2], &[3, 1]])),
+        ("reduce-scatter", reduce_scatter(&[&[0, 2], &[3, 1]])),
+        (
+            "collective-broadcast to some",
+            with("collective-broadcast", &[f32(&[2])], f32(&[2]), |op| {
+                op.replica_groups = groups(&[&[0, 2]]);
+            }),
+        ),
+        (
             "broadcast",
             with("broadcast", &[f32(&[2])], f32(&[3, 2]), dimensions(&[1])),
         ),
