@@ -1,7 +1,7 @@
 //! Launches with libtorch's tensors: order, states, arity, failures.
 
 use metaneff_binding::testing::{Fake, add_model, model};
-use metaneff_binding::{Artifact, Core, DType, HostTensor, Order, Runtime};
+use metaneff_binding::{Artifact, Core, HostTensor, Order, Runtime};
 use metaneff_schema::metaneff::{MetaNeff, MetaTensor, ModelConfig};
 use metaneff_torch::{ToHost as _, ToTorch as _, TorchError, TorchSession};
 use tch::Tensor;
