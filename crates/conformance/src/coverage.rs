@@ -173,7 +173,7 @@ mod tests {
         source.is_empty()
             || source.contains(".md")
             || !sections.iter().all(|section| SECTIONS.contains(section))
-            || !rows.iter().all(|text| row(text))
+            || !rows.iter().all(row)
     }
 
     #[test]
